@@ -3,6 +3,8 @@ that was not asked for."""
 
 import json
 
+import httpx
+import openai
 import pytest
 from chat_server import Answer, ask, piece, said
 from hypothesis import given
@@ -10,8 +12,8 @@ from hypothesis import strategies as st
 
 from pyterrier_ikat.events import Observer, observed, observed_by
 from pyterrier_ikat.llms import Transient
-from pyterrier_ikat.llms.answers import lines_of, read_answer
-from pyterrier_ikat.llms.failures import Empty, Unavailable
+from pyterrier_ikat.llms.answers import DONE, data_of, lines_of, read_answer, read_stream
+from pyterrier_ikat.llms.failures import Empty, Unanswered, Unavailable
 
 ROO, IBOS, END = (json.dumps(one) for one in (piece("Roo"), piece("ibos"), piece(finish="stop")))
 NO_REASON = [
@@ -172,3 +174,192 @@ def test_only_the_ends_of_the_protocol_end_a_line(lines, size, end):
     found = list(lines_of(pieces))
     assert found[-1] == ""
     assert found[:-1] == lines
+
+
+@pytest.mark.parametrize(
+    ("events", "data"),
+    [
+        (['data: {"a": 1}'], [{"a": 1}]),
+        (['data: {"a": 1}', "data: [DONE]", 'data: {"b": 1}'], [{"a": 1}, "[DONE]"]),
+        (["data: [DONE] and more"], ["[DONE]"]),
+        (['data: {"a":', "data: 1}"], [{"a": 1}]),
+        (['data: "a', 'data: b"', ""], None),
+        (["data: 0", "", "data: false"], [0, False]),
+        (["event: error", "data: down", ""], [{"error": "down"}]),
+        (["event: error", "data: down"], [{"error": "down"}]),
+        (["event:error", 'data: {"code": 1}'], [{"error": {"code": 1}}]),
+        (["event: error", 'data: ["down"]'], [{"error": ["down"]}]),
+        (["event: error", 'data: {"error": 1}'], [{"error": 1}]),
+        (['data: {"a": 1}', "", "data: [1", ""], None),
+        (["data: half"], []),
+        (["data: half", ""], None),
+        (["event: ping", "data: half", "", "data: 1"], [1]),
+        (["event: ping", "data: 7", "data: 8", "", "data: 1"], [1]),
+        (["event: keep-alive", "data: {}", "", "event: error", 'data: "x"'], [{"error": "x"}]),
+        (["event: error", "", "data: {}"], [{}]),
+        ([": comment", "id: 4", "retry: 5", "odd", "data:6"], [6]),
+    ],
+    ids=str,
+)
+def test_the_data_of_events_is_their_json(events, data):
+    if data is None:
+        with pytest.raises(json.JSONDecodeError):
+            list(data_of(events))
+    else:
+        assert list(data_of(events)) == data
+
+
+def test_bytes_that_are_no_text_are_replaced_and_blanks_stay():
+    assert list(lines_of([b"\xff a \r", b"\n", b"\xef\xbb\xbfb"])) == ["\ufffd a ", "\ufeffb"]
+    assert list(lines_of([b"\xef\xbb\xbf\r\n"])) == ["", ""]
+    assert list(lines_of([])) == [""]
+
+
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        (["", '{"a":', " 1}"], {"a": 1}),
+        (["  ", "retry: 5", "data: [DONE]"], {"choices": []}),
+        ([": wait", "data: [DONE]"], {"choices": []}),
+        (["[1]"], [1]),
+    ],
+)
+def test_a_body_is_json_or_events(body, answer):
+    assert read_answer(body) == answer
+
+
+@pytest.mark.parametrize("body", [[], [""], ["hello"], ["date: 1"]])
+def test_a_body_of_neither_is_told(body):
+    with pytest.raises(ValueError, match="Expecting value"):
+        read_answer(body)
+
+
+def event(text=None, finish=None, usage=None, **delta):
+    """An event of a chat completion."""
+    if text is not None:
+        delta["content"] = text
+    found = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    return found if usage is None else {**found, "usage": usage}
+
+
+def whole(content="", refusal="", finish=None, fields=None, choice=None, **message):
+    """A completion that was read from a stream."""
+    ends = {} if finish is None else {"finish_reason": finish}
+    read = {"content": content, "refusal": refusal, **message}
+    return {**(fields or {}), "choices": [{"message": read, **ends, **(choice or {})}]}
+
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 3}
+ZEROS = {"prompt_tokens": 0, "completion_tokens": 0}
+THOUGHT = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("events", "answer"),
+    [
+        ([event("a"), event("b", "stop")], whole("ab", finish="stop")),
+        ([event("a", "stop"), event("b")], whole("ab", finish="stop")),
+        ([event("a"), DONE], whole("a")),
+        ([event("a"), DONE, event("b")], whole("a")),
+        ([event(None), DONE], whole()),
+        (
+            [event("a", "stop", USAGE, refusal="n"), event(refusal="o", usage=ZEROS)],
+            whole("a", "no", "stop", {"usage": USAGE}),
+        ),
+        ([{"model": "m", **event("a", "stop")}], whole("a", finish="stop", fields={"model": "m"})),
+        ([{"model": "", **event("a", "stop")}], whole("a", finish="stop")),
+        ([event("a", "stop", tool_calls=[1])], whole("a", finish="stop", tool_calls=True)),
+        ([event("a", "stop", function_call={})], whole("a", finish="stop")),
+        ([event("a", "x", function_call={"f": 1})], whole("a", finish="x", function_call=True)),
+        ([event("a", "x", reasoning="hm")], whole("a", finish="x", reasoning=True)),
+        ([event("a", "x", reasoning_content="h")], whole("a", finish="x", reasoning_content=True)),
+        ([event(THOUGHT, "x")], whole("a", finish="x", reasoning=True)),
+        ([event("a"), {"choices": [{"message": {"content": "b"}}]}, DONE], whole("a")),
+        ([{"choices": [{"message": {"content": "b"}}]}, DONE], whole("b")),
+        ([{"choices": [{"delta": None, "error": 5}]}, DONE], whole(choice={"error": 5})),
+        (
+            [event("a"), {"error": {"code": 1}}, event("b")],
+            whole("a", fields={"error": {"code": 1}}),
+        ),
+        ([{"error": 1}], {"error": 1, "choices": []}),
+        ([{"error": 1, "choices": []}], {"error": 1, "choices": []}),
+        ([{"usage": USAGE}, DONE], {"usage": USAGE, "choices": []}),
+        ([{"model": "m"}, {"choices": 5, "x": 1}], {"model": "m", "choices": 5, "x": 1}),
+        ([{"model": "m"}, {"choices": {"a": 1}, "model": "n"}], None),
+        ([["no event"]], ["no event"]),
+        ([{"choices": [{"delta": "text"}]}], {"choices": [{"delta": "text"}]}),
+        ([event(5)], event(5)),
+        ([event([{"text": "a"}])], event([{"text": "a"}])),
+    ],
+    ids=str,
+)
+def test_events_come_to_the_answer_that_they_are_parts_of(events, answer):
+    if answer is None:
+        answer = {"choices": {"a": 1}, "model": "n"}
+    assert read_stream(events) == answer
+
+
+@pytest.mark.parametrize(
+    ("events", "paid"),
+    [
+        ([], []),
+        ([event("a")], []),
+        ([event("a", usage=USAGE)], [7]),
+        ([event("a", ""), {"usage": USAGE}], [7]),
+        ([{"model": "m"}], []),
+    ],
+    ids=str,
+)
+def test_a_stream_that_ends_before_its_answer_says_what_it_cost(events, paid):
+    with pytest.raises(Transient, match="broke off") as raised:
+        read_stream(events)
+    assert [reply.prompt_tokens for reply in raised.value.paid] == paid
+    assert raised.value.unanswered is Unanswered.LOST
+
+
+LOST = openai.APIConnectionError(request=httpx.Request("POST", "http://h"))
+
+
+def breaking(error, *events):
+    """Events, and then an error of the connection or of the JSON."""
+    yield from events
+    raise error
+
+
+@pytest.mark.parametrize("error", [LOST, ValueError("half")], ids=["lost", "half a line"])
+def test_a_break_before_the_usage_is_raised_as_it_is(error):
+    with pytest.raises(type(error)) as raised:
+        read_stream(breaking(error, event("a")))
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("error", [LOST, ValueError("half")], ids=["lost", "half a line"])
+def test_a_break_after_the_usage_is_paid_and_asked_again(error):
+    with pytest.raises(Transient) as raised:
+        read_stream(breaking(error, {"model": "m", **event("a", usage=USAGE)}))
+    assert [(reply.model, reply.prompt_tokens) for reply in raised.value.paid] == [("m", 7)]
+
+
+def test_only_a_lost_connection_after_the_reason_loses_nothing():
+    assert read_stream(breaking(LOST, event("a", "stop"))) == whole("a", finish="stop")
+    with pytest.raises(ValueError, match="half"):
+        read_stream(breaking(ValueError("half"), event("a", "stop")))
+
+
+def test_each_piece_of_a_stream_is_shown_before_the_next_one_comes():
+    class Shows:
+        def add(self, text):
+            shown.append(text)
+
+    shown = []
+
+    def coming():
+        yield event("a")
+        assert shown == ["a"]
+        yield event(reasoning="hm")
+        yield event("b", "stop")
+        assert shown == ["a", "b"]
+
+    assert read_stream(coming(), Shows())["choices"][0]["message"]["content"] == "ab"
+    assert read_answer([f"data: {json.dumps(event('c'))}", "data: [DONE]"], Shows())
+    assert shown == ["a", "b", "c"]

@@ -8,7 +8,13 @@ from chat_server import ask, refused, said
 from pyterrier_ikat.completions.json_answers import Structure
 from pyterrier_ikat.llms import FatalLLMError, Reply
 from pyterrier_ikat.llms.failures import CutOff, Filtered, Refused, Unfinished
-from pyterrier_ikat.llms.refusals import is_filtered, real_status, status_in, words_of
+from pyterrier_ikat.llms.refusals import (
+    is_filtered,
+    other_address,
+    real_status,
+    status_in,
+    words_of,
+)
 from pyterrier_ikat.llms.request import read
 
 REASONS = {
@@ -193,3 +199,105 @@ def test_the_schema_is_a_part_of_the_key():
     assert len(keys) == 2
     assert request.key(identity) == request.key(plain)  # without one, it asks for the same
     assert request.key(plain) not in keys
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("a page", "a page"),
+        ([{"error": {"message": "one"}}], "one"),
+        ([{"message": "one"}, {"message": "two"}], ""),
+        ({"error": "text"}, "text"),
+        ({"error": {"code": 403, "type": "t", "status": "s", "message": "m"}}, "403 t s m"),
+        ({"detail": "d", "msg": "g", "prompt": "p", "message": ["m"]}, "d g"),
+        ({"message": "m", "metadata": {"raw": "r", "flagged_input": "f"}}, "m r"),
+        ({"message": "m", "metadata": "r"}, "m"),
+        (5, ""),
+        (None, ""),
+        ("x" * 20_001, "x" * 20_000),
+        ({"message": "x" * 20_001}, "x" * 20_000),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_the_words_of_an_error_are_its_codes_and_messages(body, words):
+    assert words_of(body) == words
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "meant"),
+    [
+        (429, {"error": {"code": "insufficient_quota"}}, 402),
+        (429, {"type": "billing_not_active"}, 402),
+        (429, {"message": "insufficient balance"}, 429),
+        (400, {"message": "Insufficient Balance"}, 402),
+        (422, {"message": "Your credit balance is too low"}, 402),
+        (400, {"message": "User location is not supported for the API use."}, 403),
+        (400, {"message": "API_KEY_INVALID"}, 401),
+        (422, {"message": "no auth credentials found"}, 401),
+        (400, {"message": "missing or wrong api key"}, 401),
+        (400, {"message": "x is not a valid model"}, 404),
+        (400, {"message": "The model `m` does not exist"}, 404),
+        (400, {"message": "Unknown model m"}, 404),
+        (404, {"message": "incorrect API key"}, 404),
+        (400, {"message": "no"}, 400),
+        (500, "insufficient_quota", 500),
+    ],
+)
+def test_a_refusal_has_the_status_that_its_words_mean(status, body, meant):
+    assert real_status(status, body) == meant
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "filtered"),
+    [
+        (400, {"message": "content_filter"}, True),
+        (451, "data_inspection_failed", True),
+        (499, {"message": "blocked by our safety system"}, True),
+        (400, {"message": "this prompt violates our usage policies"}, True),
+        (400, {"message": "your organization violates our usage policies"}, False),
+        (400, {"message": "violates nothing"}, False),
+        (403, "<html>flagged</html>", False),
+        (403, "  <html>flagged</html>", False),
+        (400, [{"error": {"message": "PROHIBITED_CONTENT"}}], True),
+        (399, {"message": "content_filter"}, False),
+        (500, {"message": "content_filter"}, False),
+        (403, {"metadata": {"note": "the reasons"}}, False),
+        (403, {"metadata": {}, "innererror": {"reasons": []}}, True),
+    ],
+)
+def test_words_of_a_filter_are_told_from_those_about_an_account(status, body, filtered):
+    assert is_filtered(status, body) is filtered
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("text", None),
+        ([{"error": {"code": 404}}], 404),
+        ({"code": "rate_limit"}, 429),
+        ({"code": "-404"}, None),
+        ({"code": 404.0}, None),
+        ({"code": True}, None),
+    ],
+)
+def test_the_status_in_an_answer_is_a_number_from_400_to_499(body, status):
+    assert status_in(body) == status
+
+
+@pytest.mark.parametrize(
+    ("url", "better"),
+    [
+        ("https://host", "https://host/v1"),
+        ("https://host:8000/sub", "https://host:8000/sub/v1"),
+        ("http://host/api", "http://host/v1"),
+        ("http://host/api/chat", "http://host/v1"),
+        ("http://host/sub/api/generate", "http://host/sub/v1"),
+        ("https://host/v1/completions/", "https://host/v1"),
+        ("https://host/v4", ""),
+        ("https://api.groq.com/wrong", "https://api.groq.com/openai/v1"),
+        ("https://api.fireworks.ai:443", "https://api.fireworks.ai:443/inference/v1"),
+        ("https://api.groq.com/openai/v1", ""),
+    ],
+)
+def test_a_better_address_is_that_of_the_provider_or_ends_with_v1(url, better):
+    assert other_address(url) == better

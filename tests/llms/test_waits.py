@@ -1,0 +1,129 @@
+"""How long a server asks to wait: durations, headers, fields and words."""
+
+import pytest
+
+from pyterrier_ikat.llms.waits import asked_wait, duration, header_seconds
+
+NOW = 1_744_070_340.0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("26", 26.0),
+        ("1.5", 1.5),
+        ("120ms", 0.12),
+        ("2 milliseconds", 0.002),
+        ("3 secs", 3.0),
+        ("1 second", 1.0),
+        ("2m", 120.0),
+        ("2 mins", 120.0),
+        ("1 MINUTE", 60.0),
+        ("2h", 7200.0),
+        ("1 hr", 3600.0),
+        ("2 days", 172_800.0),
+        ("1d", 86_400.0),
+        ("1h2m3s4ms", 3723.004),
+        ("1 hour, 2 minutes and 3 seconds", 3723.0),
+        ("2m 5", 125.0),
+        ("0", 0.0),
+        ("", None),
+        (" , and ", None),
+        ("soon", None),
+        ("5 weeks", None),
+        ("5s later", None),
+        ("5 standard", None),
+        ("9" * 400, None),
+    ],
+)
+def test_a_duration_is_the_sum_of_its_parts(text, seconds):
+    assert duration(text) == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("  ", None),
+        (" 7 ", 7.0),
+        ("1m5s", 65.0),
+        ("-7", None),
+        ("999999999", 999_999_999.0),
+        ("1744070400", 60.0),
+        ("1744070300", None),  # in the past
+        ("1744070340", 0.0),
+        ("1744070400000", 60.0),
+        ("1744070400500", 60.5),
+        ("Mon, 07 Apr 2025 23:59:30 GMT", 30.0),
+        ("Mon, 07 Apr 2025 23:58:30 GMT", None),
+        ("Mon, 99 Apr 2025 23:58:30 GMT", None),
+        ("tomorrow", None),
+    ],
+)
+def test_a_header_is_a_time_from_now_on(header, seconds):
+    assert header_seconds(header, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds"),
+    [
+        ({"retryDelay": "26s"}, 26.0),
+        ({"retry-after": 3}, 3.0),
+        ({"Retry_After_Seconds": "4"}, 4.0),
+        ({"retry": 5}, None),
+        ({"details": [{"x": 1}, [{"deep": {"retryAfter": 6}}]]}, 6.0),
+        ({"details": [{"retryAfter": 6}, {"retryAfter": 9}, {"retryAfter": 2}]}, 9.0),
+        ({"retryAfter": "no", "message": "wait 8s"}, 8.0),
+        ([{"error": {"retryAfter": 6}}], 6.0),
+        ("waiting for 9 seconds", 9.0),
+        ({"message": "Try it again in 2 s. Or retry after 5 s."}, 5.0),
+        ({"message": "Resets in 2h"}, 7200.0),
+        ({"message": "available again in 3s"}, 3.0),
+        ({"message": "wait at least another 4 seconds"}, 4.0),
+        ({"message": "retry your request after about 1 minute"}, 60.0),
+        ({"message": "version 5 s"}, None),
+        (None, None),
+    ],
+)
+def test_a_wait_is_read_in_the_fields_and_words_of_an_error(body, seconds):
+    assert asked_wait({}, body, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"retry-after": "7", "retry-after-ms": "8000"}, None, 8.0),
+        ({"retry-after": "9", "retry-after-ms": "8000"}, None, 9.0),
+        ({"retry-after-ms": "0"}, None, 0.0),
+        ({"retry-after": "0", "x-ratelimit-reset": "50"}, None, 0.0),
+        ({"retry-after": "soon", "x-ratelimit-reset": "50"}, None, 50.0),
+        ({"x-ratelimit-reset-a": "9", "X-RateLimit-Reset-B": "5"}, None, 5.0),
+        ({"x-ratelimit-reset-a": "soon", "x-ratelimit-reset-b": "5"}, None, 5.0),
+        ({"x-ratelimit-reset-a": "9", "x-ratelimit-remaining-a": " 0 "}, None, 9.0),
+        (
+            {
+                "x-ratelimit-reset-a": "9",
+                "x-ratelimit-remaining-a": "0",
+                "x-ratelimit-reset-b": "5",
+                "x-ratelimit-remaining-b": "0",
+                "x-ratelimit-reset-c": "50",
+                "x-ratelimit-remaining-c": "7",
+            },
+            None,
+            9.0,
+        ),
+        ({"x-ratelimit-limit": "5", "x-ratelimit-reset-a-b": "9"}, None, None),
+        (
+            {"x-ratelimit-reset": "5"},
+            {"metadata": {"headers": {"X-RateLimit-Reset": 70}}},
+            5.0,
+        ),
+        ({}, {"metadata": {"headers": {"X-RateLimit-Reset": 70}}}, 70.0),
+        ({}, {"metadata": {"headers": "x"}}, None),
+        ({}, {"metadata": "x"}, None),
+        ({}, "x", None),
+        ({"x-ratelimit-reset": "5"}, {"message": "wait 2s"}, 2.0),
+    ],
+)
+def test_limits_that_are_used_up_are_asked_where_no_wait_is_named(headers, body, seconds):
+    assert asked_wait(headers, body, NOW) == seconds
