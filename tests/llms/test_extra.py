@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llms.extra import as_json, body_of
 from pyterrier_ikat.llms.spec import deciding_options
 
 QWEN = {
@@ -163,3 +164,54 @@ def test_other_models_have_no_body(given):
 def test_it_is_given_once():
     with pytest.raises(UsageError, match="body is given twice"):
         ikat.llm("""openai:m body='{"a": 1}'""", body={"a": 1})
+
+
+def test_the_fields_of_a_body_are_what_its_json_says():
+    assert body_of('{"b": {"c": [1, "x"]}, "a": null}') == {"b": {"c": [1, "x"]}, "a": None}
+    assert body_of({}) == {}
+    assert as_json({"b": 1, "a": "é"}) == '{"a": "é", "b": 1}'
+    deep = []
+    deep.append(deep)
+    for wrong in (
+        {"a": deep},
+        '{"a": ' + "[" * 100_000,
+        {"a": object()},
+        {"b": {"a": float("inf")}},
+    ):
+        with pytest.raises(UsageError, match="body is wrong"):
+            body_of(wrong)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"x": {"a": 1, "a": 1}}', '{"a": Infinity}', '{"a": -Infinity}', '{"a": 1} x']
+)
+def test_repeats_and_numbers_that_are_none_are_refused_at_any_depth(text):
+    with pytest.raises(UsageError, match="body is wrong"):
+        body_of(text)
+
+
+def test_the_first_field_that_is_set_elsewhere_is_named():
+    with pytest.raises(UsageError, match="'top_p' can't stand in body: give top_p=..."):
+        body_of({"top_p": 1, "response_format": {}})
+    assert body_of({"inner": {"model": "m", "n": 2}}) == {"inner": {"model": "m", "n": 2}}
+
+
+@pytest.mark.parametrize(
+    "text", ["Basic x", "bearer x", "gsk_x", "xai-x", "hf_x", "pk-x", "rk_x", "AIzax"]
+)
+def test_a_text_that_begins_as_a_key_does_is_refused(text):
+    for body in ({"a": text}, {"a": [{"b": [text]}]}):
+        with pytest.raises(UsageError, match="a text in body looks like a key") as raised:
+            body_of(body)
+        assert text not in str(raised.value)
+    assert body_of({"a": f"no {text}"}) == {"a": f"no {text}"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["access-key", "auth_tokens", "secretkey", "private_key", "subscription-key", "x_session_token"]
+    + ["key", "X-Token", "authorisation", "db_password", "passwd", "my_credential_id", "Bearer"],
+)
+def test_a_name_of_a_secret_is_refused_at_any_depth(name):
+    with pytest.raises(UsageError, match="a key does not belong in body"):
+        body_of({"a": [{name: 1}]})

@@ -175,3 +175,56 @@ def noted(*prompts, stage="answer"):
 )
 def test_a_cut_prompt_is_known_from_these_bounds_on(prompts, told):
     assert noted(*prompts) == told
+
+
+def sent(text, tokens, lengths, stage="answer", qid="1_1", messages=1):
+    chat = [{"role": "user", "content": text}] * messages
+    lengths.note(Request(chat, stage, qid), tokens)
+
+
+def told_by(lengths):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lengths.warn()
+    return [str(one.message).partition("by its own count: ")[2].partition(";")[0] for one in caught]
+
+
+def test_each_stage_is_warned_once_with_its_turns_and_counts():
+    lengths = Lengths()
+    sent("ab" * 2000, 300, lengths, qid="1_1", messages=2)
+    sent("ab" * 2500, 301, lengths, qid="1_2")
+    sent("ab" * 2600, 302, lengths, qid="1_2")
+    sent("ab" * 2500, 303, lengths, stage="rewrite")
+    assert told_by(lengths) == [
+        "answer of turn 1_1 (300 tokens of 8000 characters), 1_2 (302 tokens of 5200 characters)",
+        "rewrite of turn 1_1 (303 tokens of 5000 characters)",
+    ]
+    assert told_by(lengths) == []
+
+
+def test_a_request_without_messages_and_runs_of_signs_are_not_cut():
+    lengths = Lengths()
+    lengths.note(Request([], "answer", "1_1"), 300)
+    sent("-" * 4000 + "ab" * 1798, 300, lengths)  # a run counts as one
+    assert told_by(lengths) == []
+    sent("-" * 4000 + "ab" * 1800, 300, lengths)
+    sent("---" * 1 + "ab" * 1799, 300, lengths, qid="1_2")
+    assert [text.count("1_") for text in told_by(lengths)] == [2]
+
+
+def test_lengths_are_compared_in_bytes_and_told_in_characters():
+    lengths = Lengths()
+    sent("ab" * 1500, 1200, lengths, qid="1_1")
+    sent("\u8336" * 1500, 1200, lengths, qid="1_2")
+    assert told_by(lengths) == ["answer of turn 1_2 (1200 tokens of 1500 characters)"]
+    sent("ab" * 1400, 1200, lengths, qid="1_3")  # shorter: the longest so far is cut
+    assert told_by(lengths) == ["answer of turn 1_2 (1200 tokens of 1500 characters)"]
+
+
+def test_what_was_told_here_is_not_told_in_another_process():
+    lengths = Lengths()
+    sent("ab" * 2500, 301, lengths)
+    other = pickle.loads(pickle.dumps(lengths))
+    assert told_by(other) == []
+    sent("ab" * 2500, 301, other)
+    assert len(told_by(other)) == len(told_by(lengths)) == 1

@@ -344,6 +344,30 @@ def refuse_at_once(pace, wait):
     pace._slow_down(Transient(wait, "busy", limited=True), pace._round, 600.0)
 
 
+def test_a_late_refusal_without_a_wait_adds_none(clock, monkeypatch):
+    monkeypatch.setattr(pace_module.random, "random", lambda: 0.5)
+    pace = Pace()
+    refuse(pace, clock, None, inside=lambda: refuse(pace, clock, 1.0))
+    answer(pace, clock)
+    assert clock.slept == [1.0]
+    with pytest.raises(RateLimited, match="it asks to wait 12 min"):
+        refuse(pace, clock, 700.0, inside=lambda: refuse(pace, clock, 1.0))
+
+
+def test_a_refusal_while_one_waits_makes_the_wait_longer(clock):
+    pace = Pace()
+    refuse(pace, clock, 5.0)
+
+    def sleep(seconds):
+        clock.sleep(seconds)
+        if len(clock.slept) == 1:
+            refuse_at_once(pace, 4.0)
+
+    with pace.call(600.0, sleep, never):
+        pass
+    assert clock.slept == [5.0, 4.0]
+
+
 def test_an_answer_of_before_a_refusal_ends_no_waits(clock):
     pace = Pace()
     with pace.call(600.0, clock.sleep, never):
@@ -401,7 +425,10 @@ def test_after_a_refusal_one_call_goes_alone_and_each_answer_adds_one(clock):
     refuse(pace, clock, 1.0)
     with pace.call(600.0, clock.sleep, never):
         assert is_blocked(pace, clock)
+    answer(pace, clock)
+    assert pace._most == 3
     fresh = Pace()
+    answer(fresh, clock)
     with fresh.call(600.0, clock.sleep, never), fresh.call(600.0, clock.sleep, never):
         pass
     assert fresh._under_way == 0

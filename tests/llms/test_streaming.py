@@ -14,8 +14,8 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.events import Observer, observed_by
 from pyterrier_ikat.llms import StageError, streaming
 from pyterrier_ikat.llms.failures import CutOff
-from pyterrier_ikat.llms.request import Reply, read
-from pyterrier_ikat.llms.streaming import Writing
+from pyterrier_ikat.llms.request import Reading, Reply, read
+from pyterrier_ikat.llms.streaming import Reader, Writing, seen_so_far
 
 RECORDED = Path(__file__).with_name("recorded_streams")
 TURN = ikat.conversation([{"role": "user", "content": "Which tea?"}])
@@ -206,3 +206,82 @@ def test_a_recorded_stream_of_a_real_server(server, model, name, text, finish):
     assert reply.prompt_tokens is None or reply.prompt_tokens > 0
     assert told[-1].strip() == text
     assert (read(reply).fault or [None])[0] is (None if finish == "stop" else CutOff)
+
+
+MARKS = (("<ponder>", "</ponder>"),)
+PICK = [{"role": "user", "content": "Write <pick>NAME</pick>."}]
+
+
+@pytest.mark.parametrize(
+    ("text", "reading", "seen"),
+    [
+        ("", Reading(), None),
+        ("Mint", Reading(), "Mint"),
+        ("Mint <", Reading(), "Mint"),
+        ("Mint < 5", Reading(), "Mint < 5"),
+        ("Mint [1", Reading(), "Mint"),
+        ("Mint [1] is", Reading(), "Mint [1] is"),
+        ("Mint <<1>", Reading(), "Mint"),
+        ("<think>hm", Reading(), None),
+        ("<think>hm</think>Mint", Reading(), "Mint"),
+        ("<ponder>hm", Reading(), None),
+        ("<ponder>hm</ponder>Mint", Reading(), None),
+        ("<ponder>hm", Reading(MARKS), None),
+        ("<ponder>hm</ponder>Mint", Reading(MARKS), "Mint"),
+        ("<pick>Mint</pick> and", Reading((), PICK), None),
+        ("<PICK>Mint", Reading((), PICK), None),
+        ("Mint <pick>tea</pick> and", Reading((), PICK), "Mint <pick>tea</pick> and"),
+        ("<b>Mint</b> and", Reading(), "<b>Mint</b> and"),
+    ],
+)
+def test_what_is_seen_of_an_unfinished_text(text, reading, seen):
+    found = seen_so_far(text, reading)
+    assert (found if found is None else found.strip()) == seen
+
+
+def test_a_text_is_looked_at_once_a_pause_and_shown_when_it_grows(monkeypatch):
+    now, shown = [100.0], []
+    monkeypatch.setattr(streaming, "PAUSE", 0.02)
+    monkeypatch.setattr(streaming.time, "monotonic", lambda: now[0])
+    writing = Writing(shown.append)
+    writing.add("Roo")
+    writing.add("ib")
+    now[0] += 0.019
+    writing.add("os")
+    assert shown == ["Roo"]
+    now[0] += 0.001
+    writing.add(" has")
+    assert shown == ["Roo", "Rooibos has"]
+    now[0] += 1.0
+    writing.add("")
+    now[0] += 1.0
+    writing.add("\x00 none")
+    assert shown == ["Roo", "Rooibos has", "Rooibos has none"]
+
+
+def test_a_writer_reads_as_the_finished_text_is_read():
+    shown = []
+    writing = Writing(shown.append, Reading(MARKS))
+    for part in ("<ponder>hm", "</ponder>", "Mint"):
+        writing.add(part)
+    assert shown == ["Mint"]
+
+
+def test_a_reader_that_fails_is_left_alone_with_its_error():
+    seen, error = [], ZeroDivisionError()
+
+    def write(text):
+        seen.append(text)
+        if text == "b":
+            raise error
+
+    reader = Reader(write)
+    for text in "abc":
+        reader(text)
+    assert (seen, reader.error) == (["a", "b"], error)
+    with pytest.raises(KeyboardInterrupt):
+        Reader(interrupted)("a")
+
+
+def interrupted(text):
+    raise KeyboardInterrupt
