@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import os
+import pickle
 import signal
 import sqlite3
 import subprocess
@@ -20,7 +21,8 @@ from chat_server import ask, said
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion, llm
 from pyterrier_ikat.llms.cache import CompletionCache, default_path
-from pyterrier_ikat.llms.failures import Unavailable
+from pyterrier_ikat.llms.failures import TooLong, Unavailable, UnknownMark
+from pyterrier_ikat.llms.request import Reading
 
 COMPLETION = Completion("text \u2028 🙂", "m", "stop", 5, None, 0.5, cached=True)
 ROOT = Path(__file__).parents[2]
@@ -337,3 +339,96 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
     assert len(second.ask(ask(*map(str, range(30))))) == 30
     second.close()
     assert server.calls - before == 30 - kept
+
+
+def test_a_file_is_opened_once_a_process_by_whatever_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, same = CompletionCache("a.sqlite"), CompletionCache(tmp_path / "." / "a.sqlite")
+    assert first.path == str(tmp_path / "a.sqlite")
+    assert first._cache is same._cache
+    first.put("k", COMPLETION)
+    (tmp_path / "link.sqlite").symlink_to("a.sqlite")
+    assert CompletionCache("link.sqlite")._cache is first._cache
+    assert CompletionCache("b.sqlite").get(["k"]) == {}
+    monkeypatch.chdir("/")
+    assert CompletionCache(first.path).get(["k"]) == {"k": COMPLETION}
+    first.close()
+
+
+def test_what_replaced_a_removed_file_is_another_cache(tmp_path):
+    first = CompletionCache(tmp_path / "a.sqlite")
+    first.put("k", COMPLETION)
+    first.close()
+    for file in tmp_path.iterdir():
+        file.unlink()
+    again = CompletionCache(tmp_path / "a.sqlite")
+    assert again.get(["k"]) == {}
+    again.put("k", replace(COMPLETION, text="new"))
+    assert CompletionCache(tmp_path / "a.sqlite").get(["k"])["k"].text == "new"
+    again.close()
+
+
+def test_each_memory_is_its_own_and_stays_behind():
+    first, second = CompletionCache(":memory:"), CompletionCache(":memory:")
+    first.put("k", COMPLETION)
+    assert second.get(["k"]) == {}
+    assert pickle.loads(pickle.dumps(first)).get(["k"]) == {}
+    with first.asking() as is_first, first.asking() as is_second:
+        assert is_first
+        assert is_second
+
+
+def test_a_cache_in_another_process_is_the_same_file(cache):
+    cache.put("k", COMPLETION)
+    assert pickle.loads(pickle.dumps(cache)).get(["k"]) == {"k": COMPLETION}
+
+
+def test_only_the_first_who_asks_for_a_file_is_the_first(cache):
+    other = CompletionCache(cache.path)
+    with cache.asking() as is_first:
+        with other.asking() as is_second:
+            assert (is_first, is_second) == (True, False)
+        assert Path(f"{cache.path}.lock").exists()
+    with other.asking() as is_first:
+        assert is_first
+    assert cache._cache.get([b"probe"]) == {}
+
+
+ODD = "<ponder>hm</ponder>Mint"
+NAMED = Reading((("<ponder>", "</ponder>"),))
+
+
+def test_a_kept_answer_is_read_as_each_of_its_requests_reads_it(cache):
+    wrote = replace(COMPLETION, text=ODD, special=("<x>",), cached=False)
+    assert cache.put("k", wrote) is wrote
+    cache.put("half", replace(COMPLETION, finish_reason="length"))
+    assert cache.get(["k", "half"], {"k": NAMED}) == {
+        "k": replace(wrote, text="Mint", cached=True, special=("<x>",))
+    }
+    unread = cache.get(["k"])["k"]
+    assert (type(unread), unread.kept, unread.stage) == (UnknownMark, True, "")
+    again = cache.put("k", COMPLETION, NAMED)
+    assert again == replace(wrote, cached=True)
+    assert cache.put("half", COMPLETION) is COMPLETION  # what is not whole is replaced
+    assert cache.get(["half"]) == {"half": COMPLETION}
+
+
+def test_failures_of_batches_are_kept_until_there_is_an_answer(cache):
+    late = Unavailable("answer", "1_1", "late")
+    told = cache.put_failure("k", late)
+    assert (type(told), told.stage, told.qid, told.kept) == (Unavailable, "answer", "1_1", True)
+    assert told.reason == "late; without batch=on it is asked again"
+    found = cache.failures(["k", "other"])["k"]
+    assert (type(found), found.stage, found.reason, found.kept) == (
+        Unavailable,
+        "",
+        told.reason,
+        True,
+    )
+    cache.put_failure("k", TooLong("answer", "1_1", "long"))
+    assert type(cache.failures(["k"])["k"]) is TooLong
+    assert cache.get(["k"]) == {}
+    cache.put("k", replace(COMPLETION, text=ODD))
+    assert cache.failures(["k"]) == {}
+    cache.put_failure("k", late)  # an answer with an unknown mark is one, too
+    assert cache.failures(["k"]) == {}
