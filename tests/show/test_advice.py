@@ -10,6 +10,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import LLM, Backend, Reply
+from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.ledger import Budget
 
 
@@ -151,3 +152,22 @@ def test_only_the_first_passages_and_turns_are_compared():
 def test_a_single_system_has_nothing_to_be_compared_with():
     with pytest.raises(UsageError, match="1 system: give two or more"):
         ikat.advise(TEA, {"one": finding(tea="a")})
+
+
+def test_a_price_is_of_the_compared_turns_and_counts_what_is_known(tmp_path):
+    find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
+    budget = Budget(price_in=1.0, price_out=10.0)
+    llm = LLM(Priced(), budget=budget, cache=CompletionCache(tmp_path / "llm.sqlite"))
+    first = TEA[:1].assign(query="cocoa")
+    ikat.Rewrite(llm)(first)  # paid before
+    system = ikat.Rewrite(llm) >> find
+    found = ikat.advise(TEA[:2], {"a": system, "b": system}).systems
+    assert found.values.tolist() == [
+        ["a", pytest.approx(0.002)],
+        ["b", pytest.approx(0.002)],  # from the cache
+    ]
+    unpriced = ikat.Rewrite(LLM(Priced())) >> find
+    costs = ikat.advise(TEA[:2], {"a": find, "b": unpriced}).systems["cost"].tolist()
+    assert costs[0] == 0.0
+    assert pd.isna(costs[1])
+    llm.close()

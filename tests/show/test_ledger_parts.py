@@ -2,11 +2,12 @@
 
 import gzip
 import json
+import re
 
 import pandas as pd
 import pytest
 
-from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, RunFolder, Turn
@@ -126,3 +127,74 @@ def test_an_unknown_worth_is_told_and_no_worth_is_not():
         text = " ".join(ledger({"a": spent}).text().split())
         assert ("Together: paid 0.2500" in text) is bool(told)
         assert told in text
+
+
+def counted_as(**counts):
+    spent = Ledger()
+    spent.count("a", "m", calls=1, **counts)
+    return spent
+
+
+@pytest.mark.parametrize(
+    ("worths", "told"),
+    [
+        ([0.0, 0.0], None),
+        (
+            [0.0, 0.5],
+            "Worth: what the calls would have cost .* Together: paid 0.5000, known 0.5000.",
+        ),
+        ([None, 0.5], "Together: paid 0.5000, known unknown."),
+        ([None, 0.0], "Together: paid 0.5000. What the calls .* answered is unknown."),
+    ],
+)
+def test_money_that_a_cache_saved_is_told(worths, told):
+    ledgers = {str(n): counted_as(cost=0.25, worth=worth) for n, worth in enumerate(worths)}
+    notes = [note for note in ledger(ledgers).notes if "Together" in note]
+    assert len(notes) == (told is not None)
+    if told:
+        assert re.search(told, notes[0])
+        assert notes[0].startswith("Cost: what was paid, over all starts of a run.")
+
+
+def test_folders_have_their_own_names_and_stages(tmp_path, monkeypatch):
+    log = Log.create(tmp_path / "sims.v1", {"kind": "simulated", "system": "raw"})
+    log.begin("u1", "u1")
+    log.append(Turn(1, "?", "!", spend=Spend(1, cost=0.25), session="u1"))
+    monkeypatch.chdir(tmp_path / "sims.v1")
+    assert ledger_frame(["."])["system"].tolist() == ["sims.v1"]
+    both = {"sims": tmp_path / "sims.v1", "run": counted_as()}
+    table = ledger(both)
+    assert table.notes[1].startswith("all: a conversation's log adds up a system's stages. user an")
+    assert table.label == "cost"
+    assert table.frame.columns.tolist()[:3] == ["system", "stage", "model"]
+    assert not any("conversation's log" in note for note in ledger({"run": counted_as()}).notes)
+    with pytest.raises(UsageError, match="two ledgers are named sims.v1: give each its name"):
+        ledger_frame([tmp_path / "sims.v1", str(tmp_path / "sims.v1")])
+    for given in (tmp_path / "sims.v1", RunFolder(tmp_path / "sims.v1")):
+        with pytest.raises(UsageError, match="give a list of run folders: .*sims.v1"):
+            ledger_frame(given)
+    with pytest.raises(DataError, match="nowhere"):
+        ledger_frame([tmp_path / "nowhere"])
+
+
+def test_failures_without_stages_have_no_conversations(tmp_path):
+    (tmp_path / "mine").mkdir()
+    counted_as(failures=2).frame().to_csv(tmp_path / "mine" / "ledger.csv", index=False)
+    (tmp_path / "mine" / "run.json").write_text("{}")
+    assert not any("Refused" in note for note in ledger([tmp_path / "mine"]).notes)
+    answered = {"qid": "9-1<::>1", "stage": "a", "asked": [{"completion": "Rooibos."}]}
+    folder = with_stages(tmp_path / "other", answered)
+    counted_as(failures=1).frame().to_csv(folder.path / "ledger.csv", index=False)
+    (folder.path / "run.json").write_text("{}")
+    assert not any("Refused" in note for note in ledger([folder]).notes)
+    assert len(refusals(str(folder.path))) == 0
+    assert asked_by([str(folder.path)]) == {"other": []}
+
+
+def test_each_model_that_judges_and_answers_has_one_line():
+    asked = {"a": ["gpt-4o-2024-08-06"], "b": ["openai:gpt-4o"], "c": ["gpt-4"], "d": []}
+    lines = circular(["gpt-4o", "openai:gpt-4o t=1", "gpt-4", "claude-3-opus"], asked)
+    assert [line.partition(": scores")[0] for line in lines] == [
+        "circular: gpt-4o is a judge or user here, and a, b asked it, too",
+        "circular: gpt-4 is a judge or user here, and c asked it, too",
+    ]

@@ -418,3 +418,16 @@ def test_frames_have_the_query_that_was_searched_unless_there_were_several():
 def test_a_run_on_short_and_full_names_is_of_one_dataset():
     runs = [made_on("sample"), made_on("ikat:sample", "two"), PLAIN]
     assert find_material(runs, None, None, LOADER).name == "ikat:sample"
+
+
+def test_texts_that_a_dataset_refuses_are_told(monkeypatch):
+    def refuse(self, fields="text", verbose=False):
+        raise UsageError("too many passages")
+
+    monkeypatch.setattr(OwnData, "text_loader", refuse)
+    found = find_material([PLAIN], OwnData(), None, None)
+    assert (found.texts, found.notes) == (None, ("No passage texts: too many passages",))
+    with_texts = RunData("a", RESULTS.assign(text="x"))
+    assert find_material([with_texts], OwnData(), None, None).notes == ()
+    without = find_material([PLAIN], None, None, None)
+    assert "give texts=, the text_loader() of the index" in without.notes[1]
