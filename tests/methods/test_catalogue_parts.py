@@ -236,6 +236,7 @@ def test_names_of_arguments_are_in_order_and_can_be_a_folders():
         5,
     )
     assert find("raw:retriever=my file.py:x y").name == "raw-retriever=my-file.py-x-y"
+    assert find("raw:retriever=a: :b").name == "raw-retriever=a-b"
     assert find("raw:retriever=a,b").own == {"retriever": "a,b"}
     with pytest.raises(UsageError, match="did you mean mq4cs"):
         find("mq4cx:n=3")
@@ -287,7 +288,7 @@ TABLE = PublishedTable(
     year=2024,
     qrels="q",
     measures=["nDCG@3", "P@5"],
-    scores="\nad .5a .25\nptkb_str:shots=1 - 1.0a;b\n\n  theirs .125 -\n",
+    scores="\nad .5a .25\n  \nptkb_str:shots=1 - 1.0a;b\n\n  theirs .125 -\n",
 )
 
 
