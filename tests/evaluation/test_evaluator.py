@@ -238,6 +238,9 @@ def test_rows_compare_each_run_with_the_baseline():
     assert ours["NumRet low"] == pytest.approx(6 * one["low"])
     assert ours["NumRet high"] == pytest.approx(6 * one["high"])
     assert ours["NumRet p-value corrected"] == pytest.approx(min(2 * one["p-value"], 1))
+    first, second, _third = experiment_rows(SCORES, measures[:1], "b", clusters)
+    assert (first["P(rel=1)@1 +"], first["P(rel=1)@1 -"]) == (1, 3)
+    assert second["P(rel=1)@1 +"] is None
     alone = experiment_rows({"a": SCORES["a"]}, measures[:1], "a")
     assert "P(rel=1)@1 reject" not in alone[0]
     assert (alone[0]["unit"], alone[0]["clusters"]) == ("turn", 6)

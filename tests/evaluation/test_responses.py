@@ -421,6 +421,10 @@ def test_a_prompt_shows_only_what_a_judge_may_see():
         for hidden in {"vegan", "gold words here", "passage 10", "1. a fact"} - set(texts):
             if judge in (Groundedness, Correctness, Naturalness):
                 assert hidden not in prompt
+    for judge in (Groundedness, Naturalness):
+        llm, backend = scripted("?")
+        evaluate_responses(frame[["qid"]], answers(1), [judge(llm)])
+        assert "words of 1" in backend.asked[0][0]["content"]
     bare = frame.drop(columns=["qhistory", "qptkb"])
     llm, backend = scripted(said(score=1))
     judged = evaluate_responses(bare, answers(1), [Completeness(llm)])

@@ -382,3 +382,22 @@ def test_a_turn_with_several_judged_passages_is_one_turn():
     twice = Judgements(pd.concat([twice.qrels, twice.qrels.assign(docno="e")]), NIST, 2023)
     made = table(twice, scores={"raw": scores(0.5, 0.5, 0.5, 0.5)})
     assert (made.turns, made.same_turns) == (4, True)
+
+
+def test_without_a_score_of_ours_the_published_ones_are_shown():
+    nothing = table(judged(year=2024))
+    assert lines(nothing) == [
+        ("raw", "published", 0.5),
+        ("aqd", "published", 0.25),
+        ("ad", "published", None),
+    ]
+    alone = table(judged(year=2024), scores={"raw": scores(*[0.5] * 4)})
+    assert lines(alone) == [("raw", "ours", 0.5)]
+    for made in (nothing, alone):
+        notes = " ".join(made.notes)
+        assert "Published letters" not in notes
+        assert "Without a method here" not in notes
+        assert "Letters of ours" not in notes
+    beside = " ".join(table(judged(), scores={"raw": scores(*[0.5] * 4)}).notes)
+    assert "Published letters" in beside
+    assert "Without a method here" not in beside
