@@ -13,7 +13,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import Terminated
 from pyterrier_ikat.live.chat import Chat, Screen, talk
 from pyterrier_ikat.live.chat.conversation import Why
-from pyterrier_ikat.live.chat.terminal import _Activity
+from pyterrier_ikat.live.chat.terminal import _Activity, keyboard
 from pyterrier_ikat.llms import LLM, Ledger, Reply
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
 from pyterrier_ikat.runs import Log
@@ -42,6 +42,36 @@ def test_a_continued_chat_greets_with_its_last_exchange(path):
     assert rest.startswith("\nyou> Or hot?\nMint.\n")
     assert "Rooibos" not in rest
     assert rest.endswith(f"\n2 turns, saved in {path}\n")
+
+
+def test_nothing_that_is_shown_commands_the_terminal(tmp_path):
+    attack = "clear\x1b[2Jit"
+    chat = Chat(System("Mint.", ikat.DataError(attack)), out=tmp_path / "chat")
+    chat.say(attack)
+    shown = talked(chat, "And hot?", "/undo", f"/{attack}")
+    assert shown.count("clear [2Jit") >= 3
+    assert "\x1b" not in shown
+    again = Chat(System(), continue_from=tmp_path / "chat") if chat.saved else chat
+    assert "\x1b" not in talked(again)
+
+
+def test_a_typed_line_is_not_repeated_and_a_piped_one_is(monkeypatch, capsys):
+    class Stdin(io.StringIO):
+        typed = False
+
+        def isatty(self):
+            return self.typed
+
+    for typed, shown in [(True, "you> "), (False, "you> tea\n")]:
+        stdin = Stdin("tea\n")
+        stdin.typed = typed
+        monkeypatch.setattr("sys.stdin", stdin)
+        assert keyboard()("you> ") == "tea"
+        assert capsys.readouterr().out == shown
+
+
+def test_steps_are_shown_in_a_terminal():
+    assert "drafting an answer" in talked_in_terminal(chat_of("Rooibos."))
 
 
 def test_a_chat_without_name_and_statements_greets_so():
@@ -108,6 +138,10 @@ def test_the_current_step_is_drawn_with_its_seconds_and_the_end():
     assert refreshed == [True]
     activity.since -= 1
     assert lines()[-1].endswith("answering (1 s)")
+    activity.write("begin " + "word " * 5000 + "end")
+    assert lines()[-2].endswith("end")
+    console.height = 2
+    assert len(lines()) == 2  # one line of the answer, and the step
 
 
 @pytest.mark.parametrize(
