@@ -9,6 +9,7 @@ from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.methods import Method
 from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.retrieve.server_forms import Facts
 from pyterrier_ikat.study import open_systems, resources
 from pyterrier_ikat.study.resources import Resources, deviations, own_stage, taken_by
 
@@ -277,3 +278,101 @@ def test_an_own_stage_is_a_transformer_or_function_of_its_file(tmp_path):
         own_stage(f"{tmp_path / 'none.py'}:x")
     transformer = pt.RankCutoff(1)
     assert own_stage(transformer) is transformer
+
+
+def test_prompts_and_hidden_statements_are_no_matter_of_a_method():
+    given = Resources.of({"prompts": "folder", "statements": None}, [Method("m", words)])
+    assert (given.prompts, given.statements) == ("folder", None)
+    hidden = Resources.of({"statements": "none", "llm": "x"}, [Method("m", reranked)])
+    assert hidden.statements == "none"
+
+
+def test_a_reranker_of_a_file_may_read_the_index(tmp_path):
+    path = tmp_path / "my.py"
+    path.write_text("def of_index(index):\n    return index\n\ndef alone():\n    return 1\n")
+    entry = Method("m", reranked)
+    for name, given in (("of_index", "x"), ("alone", None)):
+        options = {"retriever": Searches(), "reranker": f"bi:a,{path}:{name}", "index": "x"}
+        if given is None:
+            with pytest.raises(UsageError, match="no system uses index="):
+                Resources.of(options, [entry])
+        else:
+            assert Resources.of(options, [entry]).index == given
+
+
+@pytest.mark.parametrize(
+    ("kinds", "entry", "options", "retriever"),
+    [
+        (["splade", "dense"], both, {}, "splade"),
+        (["splade", "dense"], words, {}, None),
+        (["splade", "dense"], both, {"retriever": "dense"}, "dense"),
+        (["bm25", "dense"], both, {}, None),
+        (["bm25", "splade", "dense"], both, {}, None),
+    ],
+)
+def test_splade_beside_vectors_is_the_only_retriever_of_words(
+    monkeypatch, kinds, entry, options, retriever
+):
+    monkeypatch.setattr(resources, "_kinds_of", lambda index: kinds)
+    given = Resources.of({"index": "x", **options}, [Method("m", entry)])
+    assert given.retriever == retriever
+
+
+def test_an_artifact_is_an_index_and_no_retriever(tmp_path):
+    class Built(pt.Artifact):
+        def __init__(self, path):
+            self.path = path
+
+    with pytest.raises(UsageError, match=r"retriever=Built\(...\) is an index: give it as index="):
+        Resources(retriever=Built(tmp_path)).opened(Ledger(), {})
+
+
+class Server(Searches):
+    """Stands for a server's retriever."""
+
+    def __init__(self, url, num_results=1000):
+        super().__init__(None, num_results)
+        self.url = url
+
+    def facts(self):
+        return Facts("", False, "words")
+
+
+def test_a_server_is_asked_for_the_depth_of_the_method(monkeypatch):
+    monkeypatch.setattr(resources, "Remote", Server)
+    built = Resources(retriever="https://host").build(Method("m", words))
+    assert (built[1].url, built[1].num_results) == ("https://host", 7)
+
+
+def test_words_and_vectors_of_an_index_are_both_given(monkeypatch):
+    class Vectors:
+        def __init__(self, owner):
+            self.owner = owner
+
+        def dense(self, depth):
+            return Searches(self.owner.index, depth, "vectors")
+
+    monkeypatch.setattr(Resources, "_vectors", lambda self: Vectors(self))
+    index = Index()
+    built = Resources(index=index).build(Method("m", both))
+    found, dense = built.branches
+    assert (found.num_results, found.k1) == (1000, 0.9)
+    assert (dense.num_results, dense.k1) == (1000, "vectors")
+    hybrid = Resources(index=index, retriever="hybrid").build(Method("m", words))
+    fused = hybrid[1]
+    assert fused.num_results == 7
+    assert [list(branch)[0].num_results for branch in fused.branches] == [7, 7]
+    assert [list(branch)[1].k for branch in fused.branches] == [7, 7]
+    assert Resources(index=index).build(Method("m", words))[1].k1 == 0.9
+
+    def same(self, depth):
+        return Searches(self.owner.index, depth, 0.9, 0.4)
+
+    monkeypatch.setattr(Vectors, "dense", same)
+    with pytest.raises(UsageError, match="m searches words and vectors, and the index has vectors"):
+        Resources(index=index).build(Method("m", both))
+
+
+def test_an_index_without_vectors_beside_it_is_told():
+    with pytest.raises(UsageError, match=r"index=Index\(...\) has no dense vectors beside it"):
+        Resources(index=Index(), retriever="hybrid").build(Method("m", words))
