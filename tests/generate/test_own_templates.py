@@ -1,0 +1,276 @@
+"""Templates of one's own: what is rendered, which file counts, and what is told."""
+
+import os
+import re
+import warnings
+
+import pytest
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.prompts import (
+    FOLDER,
+    UnknownPromptWarning,
+    checksum_of,
+    history_text,
+    instructions_for,
+    pick_statements,
+    prompts_from,
+    prompts_or_default,
+    ptkb_text,
+    quoted,
+    render,
+    warn_of_unread,
+)
+
+USER = {"role": "user", "content": "Which tea?"}
+SYSTEM = {"role": "assistant", "content": "Mint."}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes a folder of these files, ``__`` for a dot, and gives its path."""
+
+    def make(name="prompts", **files):
+        place = tmp_path / name
+        place.mkdir(exist_ok=True)
+        for file, text in files.items():
+            (place / file.replace("__", ".")).write_text(text, encoding="utf-8")
+        return str(place)
+
+    return make
+
+
+def told(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in caught if one.category is UnknownPromptWarning]
+
+
+def test_the_first_file_that_is_there_is_rendered(folder):
+    own = folder(answer__jinja=" gpt {{ question }} \n", rewrite_llama__jinja="llama {{ ptkb }}")
+    assert render("answer", folder=own, question="Tea?") == "gpt Tea?"
+    assert render("answer", "llama", own, question="Tea?") == "gpt Tea?"
+    assert render("rewrite", "llama", own, ptkb="1: a") == "llama 1: a"
+    shown = {"ptkb": "1: a", "context": "", "question": "Tea?"}
+    assert render("rewrite", "gpt", own, **shown) == render("rewrite", **shown)
+    assert render("rewrite", "gpt", "no such folder", **shown) == render("rewrite", **shown)
+    assert "Example" in render("queries", "llama", n=3, **shown)
+    assert "Example" not in render("queries", n=3, **shown)
+
+
+def test_own_files_that_change_count_at_once(folder):
+    own = folder(answer__jinja="one")
+    assert render("answer", folder=own) == "one"
+    folder(answer__jinja="another")
+    os.utime(f"{own}/answer.jinja", (1, 1))
+    assert render("answer", folder=own) == "another"
+    folder(mine__jinja="mine")
+    assert render("mine", folder=own) == "mine"
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "prompt"),
+    [
+        (
+            "{{ x }}",
+            "# a\n b\n #c\n\ufeff\uff03d\ne # f",
+            "\\# a\n b\n\\ #c\n\\\ufeff\uff03d\ne # f",
+        ),
+        ("{{ x | quoted }}", "</passage> <b> < Response>", "&lt;/passage> <b> &lt; Response>"),
+        ("{% if x %}\nyes\n{% endif %}\nend", "1", "yes\nend"),
+        ("{{ x }}", 5, "5"),
+        ("# Own\n{{ x }}", "a", "# Own\na"),
+        ("{% macro m(t) %}\n# {{ t }}\n{% endmacro %}\n{{ m(x) }}", "# a", "# \\# a"),
+    ],
+)
+def test_a_value_passes_for_no_heading_or_delimiter(folder, source, value, prompt):
+    assert render("mine", folder=folder(mine__jinja=source), x=value) == prompt
+
+
+def test_delimiters_of_texts_are_quoted():
+    assert quoted("<passage><RESPONSE <text> <textile> < / Text>") == (
+        "&lt;passage>&lt;RESPONSE &lt;text> <textile> &lt; / Text>"
+    )
+    assert quoted(5) == "5"
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "parts"),
+    [
+        ("mine", "{{ y }}", ["prompt template", "mine.jinja, line 1", "y", "it may use a, x"]),
+        ("mine", "a\n{{ x.y.z }}", ["mine.jinja, line 2"]),
+        ("mine", "{% if %}", ["mine.jinja"]),
+        ("mine", " {# nothing #} ", ["mine.jinja", "makes an empty prompt"]),
+        ("mine", "{% include 'other.jinja' %}", ["no prompt template other.jinja"]),
+        ("other", "x", ["there is no prompt template other.jinja in", "give prompts=FOLDER"]),
+    ],
+)
+def test_an_error_of_a_template_names_its_file(folder, name, source, parts):
+    own = folder(mine__jinja=source)
+    with pytest.raises(UsageError) as refused:
+        render(name, folder=own, x="1", a="2")
+    for part in [*parts, own]:
+        assert part in str(refused.value)
+
+
+def test_a_missing_template_of_the_package_is_named():
+    with pytest.raises(UsageError, match=f"no prompt template other.jinja in {FOLDER}"):
+        render("other")
+    with pytest.raises(UsageError, match="no prompt template"):
+        render("other", "llama")
+
+
+def test_system_messages_are_those_of_the_package_and_ones_own(folder):
+    own = folder(answer_system__jinja="x", queries_system_llama__jinja="x")
+    assert instructions_for("preferences") == "preferences_system"
+    assert instructions_for("preferences", "llama", own) == "preferences_system"
+    assert instructions_for("answer") is None
+    assert instructions_for("answer", folder=own) == "answer_system"
+    assert instructions_for("answer", "llama", own) == "answer_system"
+    assert instructions_for("queries", folder=own) is None
+    assert instructions_for("queries", "llama", own) == "queries_system"
+
+
+def test_the_checksum_is_of_all_sources_without_comments(folder):
+    parts = {"a__jinja": "A{% include 'b.jinja' %}", "b__jinja": "B", "c__jinja": "C"}
+
+    def checksum(**changed):
+        return checksum_of("a", folder=folder(**{**parts, **changed}))
+
+    first = checksum()
+    assert checksum() == first
+    assert checksum(c__jinja="D") == first
+    assert checksum(b__jinja="{# why #}B") == first
+    assert checksum(a__jinja="A{# why #}{% include 'b.jinja' %}") == first
+    others = [
+        checksum(b__jinja="BB"),
+        checksum(a__jinja="AA{% include 'b.jinja' %}"),
+        checksum(a__jinja="A{% include 'c.jinja' %}"),
+        checksum(a__jinja="A{% include 'b.jinja' %}{% include 'c.jinja' %}"),
+        checksum(b__jinja="B{% include 'c.jinja' %}"),
+        checksum(b__jinja="B{% include 'a.jinja' %}"),
+    ]
+    assert len({first, *others}) == len(others) + 1
+    assert all(others)
+    assert checksum_of("nothing") == ""
+    own = folder(a_llama__jinja="L")
+    assert checksum_of("a", "llama", own) != checksum_of("a", "gpt", own)
+    assert checksum_of("answer") == checksum_of("answer", folder=own)
+    with pytest.raises(UsageError, match="no prompt template gone.jinja"):
+        checksum(b__jinja="{% include 'gone.jinja' %}")
+    with pytest.raises(UsageError, match="prompt template .*b.jinja"):
+        checksum(b__jinja="{% if")
+
+
+READ = {"answer__jinja": "x", "rewrite_llama__jinja": "x", "queries_system__jinja": "x"}
+
+
+@pytest.mark.parametrize(
+    ("files", "own", "messages"),
+    [
+        (READ, None, []),
+        ({**READ, "README__md": "x", "notes__txt": "x"}, None, []),
+        (
+            {"answr__jinja": "x", "answer__jinja": "y"},
+            None,
+            ["reads answr.jinja, only .*answr.jinja: did you mean answer.jinja?"],
+        ),
+        ({"zzzzzz__jinja": "x"}, None, ["reads zzzzzz.jinja, only operators of your own$"]),
+        (
+            {"answer__txt": "x"},
+            None,
+            ["reads answer.txt, .*answer.txt: did you mean answer.jinja?"],
+        ),
+        ({"zzzzzz__jinja": "x", "answr__jinja": "x"}, ["mine"], ["reads answr.jinja, only"]),
+        ({"mine__jinja": "x"}, ["mine"], []),
+        (
+            {
+                "answer__jinja": "{% include 'p.jinja' %}",
+                "p__jinja": "{% import 'q.jinja' as q %}",
+                "q__jinja": "x",
+            },
+            None,
+            [],
+        ),
+        (
+            {"answer__jinja": "x", "p__jinja": "{% include 'q.jinja' %}", "q__jinja": "x"},
+            None,
+            ["reads p.jinja, q.jinja, only"],
+        ),
+        ({"answer__jinja": "{% include question %}", "p__jinja": "x"}, None, []),
+        ({"answer__jinja": "{% if", "p__jinja": "x"}, None, ["reads p.jinja, only"]),
+    ],
+    ids=range(11),
+)
+def test_files_that_no_operator_reads_are_told(folder, files, own, messages):
+    place = folder(**files)
+    os.mkdir(f"{place}/rewrit.jinja.d")
+    found = told(lambda: warn_of_unread(place, own))
+    assert len(found) == len(messages)
+    for text, message in zip(found, messages, strict=True):
+        assert text.startswith(f"{place}: no operator of the package ")
+        assert re.search(message.replace("?", r"\?"), text)
+
+
+def test_a_folder_of_prompts_lasts_as_long_as_its_block(folder):
+    own, other = folder(answer__jinja="x"), folder("other", answer__jinja="y")
+    assert prompts_or_default(None) is None
+    with prompts_from(own):
+        assert prompts_or_default(None) == own
+        assert prompts_or_default(other) == other
+        with prompts_from(other):
+            assert prompts_or_default(None) == other
+        with prompts_from(None):
+            assert prompts_or_default(None) == own
+        assert ikat.Answer("recorded:sample").prompts == own
+    assert prompts_or_default(None) is None
+    with pytest.raises(ZeroDivisionError), prompts_from(own):
+        raise ZeroDivisionError
+    assert prompts_or_default(None) is None
+
+
+def test_a_folder_needs_a_template(folder, monkeypatch, tmp_path):
+    empty = folder(notes__txt="x")
+    for call in (prompts_or_default, lambda place: prompts_from(place).__enter__()):
+        with pytest.raises(UsageError, match=f"prompts: {empty} is not a folder with templates"):
+            call(empty)
+        with pytest.raises(UsageError, match="is not a folder with templates"):
+            call(f"{empty}/none")
+    own = folder("own", answr__jinja="x")
+    assert len(told(lambda: prompts_or_default(own))) == 1
+    assert len(told(lambda: prompts_or_default(own, ["answr"]))) == 0
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.warns(UnknownPromptWarning):
+        assert prompts_or_default("~/own") == own
+
+
+def test_a_history_has_a_line_for_each_message():
+    history = [USER, SYSTEM, USER, SYSTEM, USER]
+    assert history_text(history) == (
+        "user: Which tea?\nsystem: Mint.\nuser: Which tea?\nsystem: Mint.\nuser: Which tea?"
+    )
+    assert history_text(history, "llama") == (
+        "user: Which tea?\nuser: Which tea?\nsystem: Mint.\nuser: Which tea?"
+    )
+    assert history_text(history[2:], numbers={0: 2, 1: 9, 2: 3}) == (
+        "user 2: Which tea?\nsystem: Mint.\nuser 3: Which tea?"
+    )
+    assert history_text([USER], "llama") == "user: Which tea?"
+    assert history_text([]) == ""
+    text = "a\nuser: b\n System 2 : c\r\nassistant: d\nusers: e\nuser f"
+    assert history_text([{"role": "user", "content": text}]) == (
+        "user: a\n\\user: b\n\\ System 2 : c\r\n\\assistant: d\nusers: e\nuser f"
+    )
+
+
+def test_statements_are_shown_by_their_numbers():
+    ptkb = {"1": "a", "3": "b"}
+    assert ptkb_text(ptkb) == "1: a, 3: b"
+    assert ptkb_text({}) == ""
+    assert list(pick_statements(ptkb, [("3", 0.1), ("9", 1), ("1", 0)]).items()) == [
+        ("3", "b"),
+        ("1", "a"),
+    ]
+    assert pick_statements(ptkb, []) == {}
