@@ -1,0 +1,378 @@
+"""The events of a memory and what follows from them: whole results of small cases."""
+
+import json
+import os
+
+import pytest
+from fakes import scripted
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.memory.history import History, StatementIndex, digests, without, words_of
+from pyterrier_ikat.memory.memory_file import MemoryFile
+
+LYON, OSLO, DOG, TEA = "I live in Lyon.", "I live in Oslo.", "I own a dog.", "I like tea."
+
+
+def statement(id, text, message=1, replaces=()):
+    return {
+        "id": id,
+        "statement": text,
+        "message": message,
+        "words": text,
+        "replaces": list(replaces),
+    }
+
+
+def learned(day, session, turn, *statements, said=()):
+    return {
+        "event": "learned",
+        "when": f"2024-01-{day:02}",
+        "user": "u",
+        "session": session,
+        "turn": turn,
+        "said": list(said),
+        "learned": list(statements),
+    }
+
+
+def undone(day, session, turn):
+    return {
+        "event": "undone",
+        "when": f"2024-01-{day:02}",
+        "user": "u",
+        "session": session,
+        "turn": turn,
+    }
+
+
+EVENTS = [
+    learned(1, "", 0, statement("1", LYON, 0), statement("2", DOG, 0)),
+    learned(2, "a", 1, statement("3", OSLO, 1, ["1"]), said=digests(["x"])),
+    learned(3, "a", 3, statement("4", TEA, 2), statement("5", "I run.", 3), said=digests("yz")),
+    undone(4, "a", 2),
+    learned(5, "b", 1, statement("6", TEA, 1, ["2", "9"]), said=digests(["x"])),
+]
+
+
+def test_the_state_follows_from_the_events():
+    history = History(EVENTS)
+    assert history.known() == {"3": OSLO, "6": TEA}
+    assert history.known(dated=True) == {
+        "3": f"{OSLO} (said 2024-01-02, a, turn 1)",
+        "6": f"{TEA} (said 2024-01-05, b, turn 1)",
+    }
+    assert history.sessions == {"", "a", "b"}
+    assert history.ids == {"1", "2", "3", "4", "5", "6", "9"}
+    assert history.texts == {"i live in lyon", "i own a dog", "i live in oslo", "i like tea"}
+    assert history.events == EVENTS
+    assert history.entries == [EVENTS[0], EVENTS[1], EVENTS[4]]
+    assert [name for name, _ in history.index.search("tea in Oslo, my dog", 9)] == ["6", "3"]
+
+
+def test_each_memory_holds_until_it_was_replaced_or_undone():
+    memories = History(EVENTS).memories()
+    assert [(memory["id"], memory["when"], memory["until"]) for memory in memories] == [
+        ("1", "2024-01-01", "2024-01-02"),
+        ("2", "2024-01-01", "2024-01-05"),
+        ("3", "2024-01-02", None),
+        ("4", "2024-01-03", "2024-01-04"),
+        ("5", "2024-01-03", "2024-01-04"),
+        ("6", "2024-01-05", None),
+    ]
+    assert memories[4] == {
+        "id": "5",
+        "statement": "I run.",
+        "words": "I run.",
+        "replaces": [],
+        "when": "2024-01-03",
+        "session": "a",
+        "turn": 3,
+        "until": "2024-01-04",
+    }
+
+
+@pytest.mark.parametrize(
+    ("when", "known"),
+    [
+        ("2023-12-31", []),
+        ("2024-01-01", ["1", "2"]),
+        ("2024-01-02", ["2", "3"]),
+        ("2024-01-03", ["2", "3", "4", "5"]),
+        ("2024-01-04", ["2", "3"]),
+        ("2024-01-05", ["3", "6"]),
+    ],
+)
+def test_the_state_at_a_time_has_the_events_until_then(when, known):
+    assert list(History(EVENTS).until(when).known()) == known
+
+
+@pytest.mark.parametrize(
+    ("session", "turn", "known"),
+    [
+        ("a", 0, ["1", "2"]),
+        ("a", 1, ["1", "2"]),
+        ("a", 2, ["3", "6"]),
+        ("b", 1, ["2", "3"]),
+        ("b", 2, ["3", "6"]),
+        ("c", 1, ["3", "6"]),
+    ],
+)
+def test_the_state_before_a_turn_has_no_later_entries(session, turn, known):
+    assert list(History(EVENTS).before(session, turn).known()) == known
+
+
+def test_a_session_knows_its_turns():
+    history = History(EVENTS[:3])
+    assert history.of_session("a") == EVENTS[1:3]
+    assert [history.last_turn(name) for name in ("a", "", "c")] == [3, 0, 0]
+    assert History(EVENTS).last_turn("a") == 1
+    found = [history.learned_before("a", turn) for turn in range(5)]
+    assert [one and [entry["id"] for entry in one] for one in found] == [
+        [],
+        ["3"],
+        ["4"],
+        ["4", "5"],
+        None,
+    ]
+    assert history.learned_before("b", 1) is None
+
+
+@pytest.mark.parametrize(
+    ("messages", "turn"),
+    [
+        ("xyz", None),
+        ("xyzw", None),
+        ("x", None),
+        ("q", 1),
+        ("qyz", 1),
+        ("xq", 2),
+        ("xqz", 2),
+        ("xyq", 3),
+    ],
+)
+def test_the_first_changed_turn_is_found(messages, turn):
+    assert History(EVENTS[:3]).first_changed_turn("a", list(messages)) == turn
+    assert History(EVENTS[:3]).first_changed_turn("b", list(messages)) is None
+
+
+def test_an_event_that_is_taken_changes_what_was_asked_before():
+    history = History(EVENTS[:1])
+    assert history.texts == {"i live in lyon", "i own a dog"}
+    assert [name for name, _ in history.index.search("Lyon Oslo tea", 9)] == ["1"]
+    history.take(EVENTS[1])
+    assert "i live in oslo" in history.texts
+    assert [name for name, _ in history.index.search("Lyon Oslo tea", 9)] == ["3"]
+    history.take(undone(9, "a", 1))
+    assert "i live in oslo" not in history.texts
+    assert history.known() == {"1": LYON, "2": DOG}
+    assert [name for name, _ in history.index.search("Lyon Oslo tea", 9)] == ["1"]
+
+
+def test_a_forgotten_statement_frees_what_it_replaced():
+    chain = [
+        learned(1, "", 0, statement("1", LYON)),
+        learned(2, "", 0, statement("2", OSLO, 1, ["1"])),
+        learned(3, "a", 1, statement("3", TEA, 1, ["2"]), statement("4", DOG)),
+        undone(4, "b", 1),
+    ]
+    before = json.dumps(chain)
+    left = without(chain, "2")
+    empty = {"id": "2", "statement": "", "message": 1, "words": "", "replaces": []}
+    assert [event.get("learned") for event in left] == [
+        [statement("1", LYON)],
+        [empty],
+        [statement("3", TEA, 1, ["2", "1"]), statement("4", DOG)],
+        None,
+    ]
+    assert json.dumps(chain) == before
+    assert History(left).known() == {"3": TEA, "4": DOG}
+    assert History(without(chain, "3")).known() == {"2": OSLO, "4": DOG}
+    assert [memory["id"] for memory in History(left).memories()] == ["1", "3", "4"]
+    assert without(chain, "9") == chain
+
+
+def test_an_index_has_the_newest_text_of_each_statement():
+    index = StatementIndex({"1": DOG, "2": "My dog likes my other dog."})
+    both = index.search("dog", 9)
+    assert [name for name, _ in both] == ["2", "1"]
+    assert index.search("dog", 1) == both[:1]
+    assert index.search("dog dog", 9)[0][1] == pytest.approx(2 * both[0][1])
+    index.put("1", TEA)
+    assert [name for name, _ in index.search("dog", 9)] == ["2"]
+    index.put("2", None)
+    index.put("9", None)
+    assert index.search("dog", 9) == []
+    alone = StatementIndex({"1": TEA}).search("tea", 9)
+    assert index.search("tea", 9) == alone  # removed statements don't count
+    assert StatementIndex({}).search("tea", 9) == []
+
+
+def test_the_messages_of_the_user_are_learned_from():
+    chat = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]
+    assert words_of(chat) == ["a", "c"]
+    for wrong in ([], chat[1:2]):
+        with pytest.raises(ikat.UsageError, match="the user has said nothing yet"):
+            words_of(wrong)
+    with pytest.raises(ikat.UsageError, match="a message is not"):
+        words_of([*chat, {"role": "system", "content": "x"}])
+
+
+@pytest.fixture
+def memory(tmp_path):
+    return ikat.UserMemory(tmp_path / "folder" / "users.jsonl", scripted()[0])
+
+
+def test_statements_that_are_told_get_ids_of_their_own(memory):
+    memory.add("u", {"1": LYON, "x": DOG}, when="2024-01-01")
+    memory.add("u", {"1": TEA, "2": OSLO, "x": "I live in LYON"}, when="2024-01-02")
+    assert memory.known("u") == {"1": LYON, "x": DOG, "3": TEA, "2": OSLO}
+    memory.add("u", ["I run.", "i run", "I swim."])
+    assert list(memory.known("u")) == ["1", "x", "3", "2", "4", "5"]
+    assert [event["learned"] for event in memory.export("u")][1] == [
+        {"id": "3", "statement": TEA, "message": 0, "words": "", "replaces": []},
+        {"id": "2", "statement": OSLO, "message": 0, "words": "", "replaces": []},
+    ]
+    assert [event["when"][:10] for event in memory.export("u")][:2] == ["2024-01-01", "2024-01-02"]
+    size = memory.path.stat().st_size
+    memory.add("u", [LYON, "i own a DOG"])
+    memory.add("u", [])
+    assert memory.path.stat().st_size == size
+
+
+def test_the_whole_history_is_kept_with_what_was_undone(memory):
+    memory.add("u", [LYON], when="2024-01-01")
+    memory.update("u", "1", OSLO, when="2024-01-02")
+    memory.undo("u", "a", 0)
+    memory.undo("u", "a", -1)
+    assert len(memory.export("u")) == 2
+    memory.undo("u", "", 0)
+    assert len(memory.export("u")) == 2  # what was told has no turn that could be undone
+    table = memory.table("u")
+    assert table[["id", "session", "turn", "until", "holds"]].values.tolist() == [
+        ["1", "", 0, "2024-01-02T00:00:00.000Z", False],
+        ["2", "", 0, None, True],
+    ]
+    assert table.columns.tolist() == [
+        "id", "statement", "session", "turn", "words", "when", "until", "holds",
+    ]  # fmt: skip
+    assert [entry["id"] for entry in memory.all("u")] == ["2"]
+    assert memory.export("nobody") == []
+
+
+def reply(*statements):
+    return json.dumps(
+        [{"message": number, "words": text, "statement": text} for number, text in statements]
+    )
+
+
+def chat(*texts):
+    roles = ("user", "assistant")
+    return [{"role": roles[row % 2], "content": text} for row, text in enumerate(texts)]
+
+
+def test_what_is_learned_is_noted_with_its_messages(tmp_path):
+    llm, backend = scripted(reply((1, DOG)), reply((2, TEA)), reply((2, LYON)), "[]")
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", llm)
+    messages = chat(DOG, "Ok.", TEA, "Ok.")
+    memory.learn("u", "a", messages[:1], when="2024-01-01")
+    found = memory.learn("u", "a", messages, when="2024-01-02")
+    assert found == [statement("2", TEA, 2)]
+    assert memory.learn("u", "a", messages[:2]) == [statement("1", DOG, 1)]
+    assert len(backend.asked) == 2
+    changed = [*messages[:2], {"role": "user", "content": LYON}]
+    assert memory.learn("u", "a", changed, when="2024-01-03") == [statement("3", LYON, 2)]
+    assert memory.learn("u", "b", [*changed, *chat("-")[:0]], when="2024-01-04") == []
+    events = memory.export("u")
+    shown = [
+        (event["event"], event["when"][:10], event["session"], event["turn"]) for event in events
+    ]
+    assert shown == [
+        ("learned", "2024-01-01", "a", 1),
+        ("learned", "2024-01-02", "a", 2),
+        ("undone", "2024-01-03", "a", 2),
+        ("learned", "2024-01-03", "a", 2),
+        ("learned", "2024-01-04", "b", 2),
+    ]
+    assert [event.get("said") for event in events] == [
+        digests([DOG]),
+        digests([TEA]),
+        None,
+        digests([LYON]),
+        digests([DOG, LYON]),
+    ]
+    assert memory.known("u") == {"1": DOG, "3": LYON}
+    assert ikat.UserMemory(tmp_path / "m.jsonl").export("u") == events
+    prompts = [asked[0]["content"] for asked in backend.asked]
+    assert "user 1: " in prompts[0]
+    assert "user 2: " in prompts[1]
+    assert "user 1: " not in prompts[1]
+    assert f"user 1: {DOG}" in prompts[3]
+
+
+def test_a_model_and_a_place_are_needed_to_learn(memory, tmp_path):
+    memory.require_learning()
+    with pytest.raises(ikat.UsageError, match="no language model to learn with"):
+        ikat.UserMemory(tmp_path / "m.jsonl").require_learning()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ikat.UsageError, match="can't be used"):
+        ikat.UserMemory(tmp_path / "file" / "m.jsonl", memory.llm).require_learning()
+    with pytest.raises(ikat.UsageError, match="the session has no name"):
+        memory.learn("u", "", chat(DOG))
+
+
+def test_own_prompts_are_asked_with_and_have_a_checksum(memory, tmp_path):
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    (folder / "update_ptkb.jinja").write_text("Mine. {{ context }} {{ ptkb }} {{ day }}")
+    llm, backend = scripted("[]")
+    own = ikat.UserMemory(tmp_path / "m.jsonl", llm, prompts=str(folder), run="r")
+    own.learn("u", "a", chat(DOG), when="2024-05-02")
+    assert backend.asked[0][0]["content"].startswith("Mine. user 1: I own a dog.")
+    assert own.prompt_checksums().keys() == memory.prompt_checksums().keys() == {"update_ptkb"}
+    assert own.prompt_checksums() != memory.prompt_checksums()
+    assert (own.run, memory.run) == ("r", "")
+    assert (own.dated, own.encoder) == (False, None)
+
+
+def test_the_file_has_a_head_and_a_line_for_each_event(tmp_path):
+    path = tmp_path / "m.jsonl"
+    file = MemoryFile(path, "r")
+    event = learned(1, "a", 1, statement("1", "Søt te.\u2028"))
+    with file.changing():
+        file.append(event, {**event, "user": "v"})
+    first, *rest = path.read_bytes().decode().split("\n")
+    assert json.loads(first)["run"] == "r"
+    assert [json.loads(line) for line in rest[:-1]] == [event, {**event, "user": "v"}]
+    assert rest[-1] == ""
+    assert "Søt" in rest[0]
+    again = MemoryFile(path)
+    assert again.run == "r"
+    with again.users() as users:
+        assert {name: history.events for name, history in users.items()} == {
+            "u": [event],
+            "v": [{**event, "user": "v"}],
+        }
+    with file.changing():
+        file.rewrite([event])
+        with file.users() as users:
+            assert list(users) == ["u"]
+    assert json.loads(path.read_text().split("\n")[0])["made"] != json.loads(first)["made"]
+    with again.users() as users:
+        assert list(users) == ["u"]
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("user", ["", 5, None, "a\ud800"])
+def test_a_user_has_an_id(memory, user):
+    for call in (
+        memory.known,
+        memory.memories,
+        memory.export,
+        lambda name: memory.add(name, [TEA]),
+    ):
+        with pytest.raises(ikat.UsageError, match="give the user's id, a text"):
+            call(user)
