@@ -202,6 +202,32 @@ def test_repairs_are_listed_by_turn_and_passages():
     ]
 
 
+def test_the_outcomes_of_each_turn_go_to_its_own_windows():
+    """Windows of passages 2 to 4, then 1 to 3. Of v: a, then d b c; then a b d of a d b."""
+    frame = pd.concat([five("u"), results(("t", "x", 0, "alone")), five("v")])
+    frame = frame.query("docno not in ['e', 'f']").reset_index(drop=True)
+    rerank = listwise(Orders(), stride=1)
+    sizes = [[len(window) for window in turn.windows] for turn in rerank._turns(frame)]
+    assert sizes == [[3, 3], [], [3, 3]]
+    ranked = rerank.write(frame, [[1, 2, 3], [2, 1, 3], [3, 1, 2], [1, 3, 2]])
+    orders = {qid: "".join(rows["docno"]) for qid, rows in ranked.groupby("qid", sort=False)}
+    assert orders == {"u": "bacd", "t": "x", "v": "abdc"}
+    assert ranked["rank"].tolist() == [0, 1, 2, 3, 0, 0, 1, 2, 3]
+    assert ranked.index.tolist() == list(range(9))
+
+
+@pytest.mark.parametrize(("numbers", "fails"), [([0], True), ([4, 9], True), ([9, 3, 0], False)])
+def test_a_window_fails_if_no_number_is_of_a_passage(numbers, fails):
+    turn = WindowedTurn("t", [0, 1, 2], {}, [range(3)])
+    rerank = listwise(Orders())
+    outcome = rerank._checked(turn, range(3), numbers)
+    if not fails:
+        assert outcome == numbers
+        return
+    assert (outcome.qid, outcome.kept) == ("t", True)
+    assert "and no passage from 1 to 3" in str(outcome)
+
+
 @pytest.mark.parametrize("completion", ["[9] > [8]", "nothing to order"])
 def test_a_window_without_a_number_fails_or_keeps_its_order(completion):
     found = five().query("docno in ['a', 'b', 'c', 'd', 'e']")
@@ -266,6 +292,7 @@ def test_rows_are_ordered_by_score_and_ties_by_docno():
         ["u", "a", 1.0, 2, 1],
         ["t", "b", 5.0, 0, 2],
     ]
+    assert ranked.index.tolist() == [0, 1, 2, 3]
     scorer = ByText()
     empty = scorer(found[:0])
     assert (len(empty), scorer.frames) == (0, [])

