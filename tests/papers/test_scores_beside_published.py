@@ -401,3 +401,21 @@ def test_without_a_score_of_ours_the_published_ones_are_shown():
     beside = " ".join(table(judged(), scores={"raw": scores(*[0.5] * 4)}).notes)
     assert "Published letters" in beside
     assert "Without a method here" not in beside
+
+
+def test_completions_of_the_authors_are_named_where_they_are_replayed():
+    spec = "recorded:personalizedcir"
+    part = PublishedTable(**{**vars(PLAIN), "recorded": {"gpt-4": spec, "x": "recorded:other"}})
+    rows = [Row(find("raw"), {"llm": f"{spec} temperature=0"}), ROWS[1]]
+
+    def named(rows, **ours):
+        notes = table(judged(), rows, part, scores=ours, repeats=2).notes
+        return [note for note in notes if note.startswith("Completions: ")]
+
+    [note] = named(rows, raw=scores(*[0.5] * 4))
+    assert note.startswith(f"Completions: {spec}, the authors' own, from https://github.com/")
+    assert named(rows, aqd=scores(*[0.5] * 4)) == []
+    assert named(ROWS, raw=scores(*[0.5] * 4)) == []
+    notes = " ".join(table(judged(), rows, part, scores={}, repeats=2).notes)
+    assert "means of 2 runs" not in notes
+    assert "LLMeval" not in notes
