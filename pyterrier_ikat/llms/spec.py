@@ -162,7 +162,9 @@ def parse(text: str) -> Spec:
 
 def _hint(head: str, provider: str) -> str:
     """What a wrong name may mean, in words that end with a blank; empty if nothing is near."""
-    if provider in OPTIONS and "://" not in head:
+    if provider in OPTIONS and "://" in head:
+        return "an address stands behind the name, as base_url=ADDRESS; "
+    if provider in OPTIONS:
         return f"it names no model of {provider}; "
     near = did_you_mean(provider, OPTIONS)
     return f"{near} " if near else ""

@@ -1,13 +1,17 @@
 """llm.check(): ten lines that say which forms a server uses."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from chat_server import Answer, piece, refused, said, streamed
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError
+from pyterrier_ikat.llms import BudgetExceeded, Completion, FatalLLMError, checking
+from pyterrier_ikat.llms.checking import Check, Probe
+from pyterrier_ikat.llms.failures import CutOff, Empty, RateLimited, TooLong
+from pyterrier_ikat.llms.ledger import Spend
 
 TEN = "one, two, three"
 
@@ -198,3 +202,230 @@ def test_requests_without_an_answer_are_no_calls(model, server):
 def test_numbers_that_no_answer_can_have_are_told(model, server, usage):
     server.respond = lambda body: said(TEN, usage=usage)
     assert "makes no sense" in model("cache=none").check().lines["usage"]
+
+
+def outcome_of(text="one, two", read=9, written=4):
+    return Completion(text, "m", "stop", read, written, 0.1, False)
+
+
+FAILURE = Empty("check", "1", "the completion is empty")
+
+
+def probe_of(raw, **llm):
+    return Probe(SimpleNamespace(**llm), [] if raw is None else [raw])
+
+
+def raw_of(usage=None, finish="stop", **message):
+    return {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}
+
+
+@pytest.mark.parametrize(
+    ("raw", "choice", "message", "usage"),
+    [
+        (None, {}, {}, {}),
+        ("a page", {}, {}, {}),
+        ({"choices": [], "usage": 5}, {}, {}, {}),
+        ({"choices": "x", "usage": {"a": 1}}, {}, {}, {"a": 1}),
+        ({"choices": ["x"]}, {}, {}, {}),
+        ({"choices": [{"message": "x"}]}, {"message": "x"}, {}, {}),
+        ({"choices": [{"message": {"b": 1}}, {}]}, {"message": {"b": 1}}, {"b": 1}, {}),
+    ],
+)
+def test_a_probe_reads_raw_answers_of_any_form(raw, choice, message, usage):
+    probe = probe_of(raw)
+    assert (probe.choice, probe.message, probe.usage) == (choice, message, usage)
+    two = Probe(SimpleNamespace(), [raw_of({"a": 1}, content="first"), raw])
+    assert two.message == message
+
+
+@pytest.mark.parametrize(
+    ("raw", "outcome", "line"),
+    [
+        (None, FAILURE, "can't be told: there is no answer"),
+        (raw_of(content="a"), outcome_of(), "is not told: costs are unknown, and budget= can't"),
+        ({"usage": {"a": 1}}, FAILURE, "is not told: costs are unknown"),
+        (
+            raw_of({"prompt_tokens": 5}, content="a"),
+            outcome_of(),
+            "makes no sense ({'prompt_tokens': 5}): costs",
+        ),
+        (
+            raw_of({"completion_tokens": 5}, content="a"),
+            outcome_of(),
+            "makes no sense ({'completion_tokens': 5}): costs",
+        ),
+        (
+            raw_of({"input_tokens": 9, "output_tokens": 4}, content="a"),
+            outcome_of(),
+            "is told in another form: counted as 9 in, 4 out",
+        ),
+        (
+            raw_of({"prompt_tokens": 9, "completion_tokens": 4}, content="a"),
+            outcome_of(),
+            "prompt 9 + completion 4, without a total",
+        ),
+        (
+            raw_of({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}, content="a"),
+            FAILURE,
+            "prompt 9 + completion 4 = total 13",
+        ),
+        (
+            raw_of({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 14}, content="a"),
+            FAILURE,
+            "prompt 9 + completion 4 is not the total 14",
+        ),
+        (
+            raw_of({"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 14}, content="a"),
+            outcome_of(written=5),
+            "prompt 9 + completion 4 is not the total 14: counted as 9 in, 5 out",
+        ),
+    ],
+)
+def test_the_line_about_usage(raw, outcome, line):
+    assert checking._usage(probe_of(raw), outcome).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("raw", "outcome", "line"),
+    [
+        (None, FAILURE, "can't be told: there is no answer"),
+        (
+            raw_of(content="a", reasoning="hm"),
+            outcome_of("a"),
+            "in a field of its own, 'reasoning'",
+        ),
+        (raw_of(content="a", reasoning=""), outcome_of("a"), "none"),
+        (raw_of(content=[{"text": "a"}]), outcome_of("a"), "in parts of the content"),
+        (raw_of(content=" a \n"), outcome_of("a"), "none"),
+        (
+            raw_of(content=" <think>" + "x" * 40),
+            outcome_of("a"),
+            f"marks in the text, which are removed: '<think>{'x' * 23}'",
+        ),
+        (raw_of(content="<think>"), FAILURE, "none"),
+        (
+            raw_of({"completion_tokens_details": {"reasoning_tokens": 7}}, content="a"),
+            outcome_of("a"),
+            "not shown, 7 tokens",
+        ),
+        (raw_of({"completion_tokens_details": 7}, content="a"), outcome_of("a"), "none"),
+    ],
+)
+def test_the_line_about_reasoning(raw, outcome, line):
+    assert checking._reasoning(probe_of(raw), outcome) == line
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seen", "finish", "line"),
+    [
+        (FAILURE, 1, "stop", "fails: the completion is empty"),
+        (outcome_of(), 0, "stop", "no: the answer comes as a whole"),
+        (outcome_of(), 1, "stop", "yes, ends with 'stop', with usage"),
+        (outcome_of(), 2, None, "yes, ends without a reason, with usage"),
+        (
+            outcome_of(read=None),
+            1,
+            "eos",
+            "yes, ends with 'eos', without usage, so its cost is unknown",
+        ),
+    ],
+)
+def test_the_line_about_streams(outcome, seen, finish, line):
+    assert checking._stream(probe_of(raw_of(finish=finish)), outcome, seen) == line
+
+
+@pytest.mark.parametrize(
+    ("outcome", "renamed", "line"),
+    [
+        (CutOff("check", "1", "cut"), False, "kept and told (max_tokens=5: 'length')"),
+        (CutOff("check", "1", "cut"), True, "kept and told (max_completion_tokens=5: 'length')"),
+        (FAILURE, False, "fails (max_tokens=5): the completion is empty"),
+        (
+            outcome_of("x" * 40),
+            True,
+            f"ignored, or not told: max_completion_tokens=5, and the answer '{'x' * 30}' counts "
+            "as whole",
+        ),
+    ],
+)
+def test_the_line_about_a_limit(outcome, renamed, line):
+    backend = SimpleNamespace(completion_limit=renamed)
+    assert checking._limit(outcome, probe_of(raw_of(finish="length"), backend=backend)) == line
+
+
+def raising(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("ask", "line"),
+    [
+        (lambda: outcome_of('{"tea": "mint"}'), "taken: structured=on"),
+        (lambda: outcome_of("mint"), "ignored: omit structured=on (it answers 'mint')"),
+        (lambda: FAILURE, "fails: the completion is empty"),
+        (lambda: raising(FatalLLMError("no schema")), "refused: omit structured=on (no schema)"),
+    ],
+)
+def test_the_line_about_schemas(ask, line):
+    assert checking._schema(ask) == line
+
+
+def test_a_rate_limit_says_nothing_about_schemas():
+    with pytest.raises(RateLimited):
+        checking._schema(lambda: raising(RateLimited("busy")))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (TooLong("check", "1", "too long"), "refuses 100 words: too long"),
+        (FAILURE, "fails with 100 words: the completion is empty"),
+        (outcome_of(read=None), "takes 100 words; how many it reads is not told"),
+        (outcome_of(read=89), "cuts it: reads 89 tokens of 100 words"),
+        (outcome_of(read=90), "reads all of 100 words (90 tokens)"),
+    ],
+)
+def test_the_line_about_long_prompts(outcome, line):
+    assert checking._window(outcome, 100).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("total", "line"),
+    [
+        (Spend(calls=1, cost=0.5), "1 call, 0 tokens in, 0 out, $0.5000"),
+        (
+            Spend(2, 0, None, 0, 7, None, 0.0, 1),
+            "2 calls, 1 request without an answer, ? tokens in, 7 out",
+        ),
+        (Spend(2, 0, 9, 0, None, 0.0), "2 calls, 9 tokens in, ? out, $0.0000"),
+    ],
+)
+def test_the_line_about_the_cost(total, line):
+    assert checking._cost(total) == line
+
+
+def test_the_lines_stand_in_columns():
+    assert repr(Check({"a": "first", "longer": "second"})) == "a       first\nlonger  second"
+
+
+def test_a_check_asks_five_prompts_in_its_own_way(model, server):
+    server.respond = Forms()
+    made = model("temperature=0.5 retries=0 timeout=7")
+    made.check(50)
+    params = [
+        (body["max_tokens"], body.get("stream", False), "response_format" in body)
+        for body in server.bodies
+    ]
+    assert params == [
+        (1000, False, False),
+        (1000, True, False),
+        (5, False, False),
+        (1000, False, True),
+        (1000, False, False),
+    ]
+    assert {body["temperature"] for body in server.bodies} == {0.5}
+    first, *_, schema, long = [body["messages"][0]["content"] for body in server.bodies]
+    assert first.startswith("Count from one to ten")
+    assert long == " ".join(["tea"] * 50) + "\n" + schema
+    assert made.backend.seen is None
+    assert made.backend._clients == {}

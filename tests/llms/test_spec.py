@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import LLM, Ledger, Request, llm
-from pyterrier_ikat.llms.spec import deciding_options, parse
+from pyterrier_ikat.llms import LLM, Backend, Ledger, Request, llm
+from pyterrier_ikat.llms.recorded import RecordedBackend, StudyBackend
+from pyterrier_ikat.llms.spec import deciding_options, parse, with_body
 
 
 def test_names_with_dots_slashes_colons_and_urls_with_equals():
@@ -299,3 +300,161 @@ def test_a_recording_is_kept_nowhere_an_object_in_this_process():
 def test_batches_need_a_file_that_keeps_them(cache):
     with pytest.raises(UsageError, match="batch=on needs a cache file"):
         llm(f"openai:m batch=on cache={cache}")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("openai:m   seed=1", "openai:m seed=1"),
+        ("openai:m body='{}' seed=1", "openai:m seed=1"),
+        (
+            """openai:m body='{"b":1,"a":"x y"}' seed=1""",
+            """openai:m 'body={"a": "x y", "b": 1}' seed=1""",
+        ),
+        ("hf:'my model' device='a b'", "'hf:my model' 'device=a b'"),
+    ],
+)
+def test_what_is_shown_of_a_line_makes_the_same_model(text, shown):
+    spec = parse(text)
+    assert spec.shown == shown
+    options = {name: value for name, value in spec.options.items() if value != {}}
+    assert parse(shown).options == options
+
+
+def test_a_name_with_a_tilde_is_in_the_home_folder(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    assert parse("hf:~/models/m").name == "/home/me/models/m"
+    assert parse("hf:~/models/m").shown == "'hf:~/models/m'"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("hf:", "unknown LLM 'hf': it names no model of hf; it is named openai:MODEL"),
+        ("openai://m", "unknown LLM 'openai': an address stands behind the name, as base_url="),
+        ("openai:http://m/v1", "an address stands behind the name, as base_url=ADDRESS; it is"),
+        ("recoded:sample", "did you mean recorded? it is named"),
+        ("openai:m =5", "the options of an LLM are key=value"),
+        ("openai:m seed", "the options of an LLM are key=value"),
+        ("openai:m api_key_env=MY-KEY", "the name of the environment variable"),
+        ("openai:m structured=yes", "structured is wrong: give on or off"),
+        ("openai:m seed=one", "seed is wrong: give a whole number from 0"),
+        ("openai:m concurrency=0", "concurrency is wrong: give a whole number from 1"),
+        ("openai:m body='[1]'", "body is wrong: give a JSON object"),
+    ],
+)
+def test_what_a_line_may_mean_is_named(text, words):
+    with pytest.raises(UsageError) as raised:
+        parse(text)
+    assert words in str(raised.value)
+
+
+def test_fields_of_a_dict_are_a_word_of_the_line():
+    assert with_body("openai:m seed=1", {"b": "it's"}) == (
+        """openai:m seed=1 'body={"b": "it'"'"'s"}'"""
+    )
+    assert parse(with_body("openai:m", {"b": "it's"})).options == {"body": {"b": "it's"}}
+    for wrong in ("openai:m body='{}'", "openai:m body='{\"a\": 1}'"):
+        with pytest.raises(UsageError, match="body is given twice"):
+            with_body(wrong, {"b": 1})
+    assert llm("openai:m", body=None) == llm("openai:m", body={}) == llm("openai:m")
+    assert llm("openai:m", body={"b": 1}) == llm("openai:m body='{\"b\": 1}'")
+
+
+def test_the_name_of_an_object_decides_as_a_whole():
+    assert deciding_options("it's \"mine") == "it's \"mine"
+    assert deciding_options("hf:m 'device=a b' top_k=2") == "hf:m top_k=2"
+
+
+class Model:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+    def generate(self, chats):
+        return ["fine" for _ in chats]
+
+
+def test_options_of_an_object_are_checked_as_those_of_a_line(tmp_path):
+    file = str(tmp_path / "own.sqlite")
+    made = llm(
+        Model(),
+        identity={"v": 1},
+        reasoning="<p> </p>",
+        retries=0,
+        cache=file,
+        price_in=1,
+        price_out=2,
+        price_cached=0,
+        budget=3,
+        on_error=None,
+    )
+    assert made.backend.reasoning == (("<p>", "</p>"),)
+    assert made.backend.declared == {"v": 1}
+    assert (made.retry.tries, made.cache.path, made.on_error) == (1, file, "raise")
+    budget = made.budget
+    assert (budget.price_in, budget.price_out, budget.price_cached) == (1, 2, 0)
+    assert (budget.limit, budget.model) == (3, "Model")
+    with pytest.raises(UsageError, match="retries is wrong: give a whole number from 0"):
+        llm(Model(), retries=-1)
+    with pytest.raises(UsageError, match="unknown LLM option 'seed': an object knows on_error"):
+        llm(Model(), seed=1)
+    made.close()
+
+
+def test_where_the_answers_of_an_object_are_kept(tmp_path, home):
+    assert llm(Model()).cache.path == ":memory:"
+    assert llm(Model(model_id="m")).cache.path == ":memory:"
+    assert llm(Model(), cache="none").cache is None
+    assert llm(Model(identity={"v": 1})).cache.path == str(home / "llm.sqlite")
+    assert llm(Model(), identity={"v": 1}, cache="none").cache is None
+    file = str(tmp_path / "own.sqlite")
+    assert llm(Model(model_id="m"), cache=file).cache.path == file
+    with pytest.raises(UsageError, match=r"Model in the cache .*own.sqlite: give identity=..."):
+        llm(Model(), cache=file)
+
+
+class Own(Backend):
+    model, identity, identified = "own", {"provider": "own", "params": {}}, True
+
+
+def test_a_backend_of_a_user_is_kept_where_it_says(tmp_path):
+    file = str(tmp_path / "own.sqlite")
+    marked = Own()
+    marked.reasoning = (("<p>", "</p>"),)
+    made = llm(marked)
+    assert (made.backend, made.cache.path) == (marked, ":memory:")
+    assert made.backend.reasoning == (("<p>", "</p>"),)
+    assert llm(Own(), cache=file).cache.path == file
+    unknown = Own()
+    unknown.identified = False
+    assert llm(unknown).cache.path == ":memory:"
+    with pytest.raises(UsageError, match="own in the cache"):
+        llm(unknown, cache=file)
+    ledger = Ledger()
+    assert llm(Own(), ledger=ledger).ledger is ledger
+
+
+@pytest.mark.parametrize("thing", [Model, 5, None, print])
+def test_what_is_no_model_is_refused(thing):
+    with pytest.raises(UsageError, match="is not a language model"):
+        llm(thing)
+
+
+@pytest.mark.parametrize("given", [{"identity": {"v": 1}}, {"identity": {}}, {"retries": 1}])
+def test_a_line_or_a_model_takes_no_options_beside_it(given):
+    for thing in ("openai:m", llm("openai:m")):
+        with pytest.raises(UsageError, match="are for an object with .generate"):
+            llm(thing, **given)
+
+
+def test_each_provider_gets_its_own_options(tmp_path):
+    local = llm("hf:m seed=1 top_k=2 device=cpu batch_size=3 retries=1 reasoning='<p> </p>'")
+    assert (local.backend.device, local.backend.batch_size) == ("cpu", 3)
+    assert local.backend.identity["params"] == {"max_tokens": 1024, "seed": 1, "top_k": 2}
+    server = llm("openai:m timeout=5 concurrency=6 frequency_penalty=1 batch=on price_in=2")
+    assert (server.backend.timeout, server.backend.concurrency) == (5, 6)
+    assert server.backend.identity["params"] == {"frequency_penalty": 1}
+    assert (server.batches, server.budget.price_in, server.budget.price_out) == (True, 1.0, None)
+    assert type(llm("recorded:personalizedcir").backend) is StudyBackend
+    assert type(llm("recorded:sample").backend) is RecordedBackend
+    assert repr(llm("openai:m timeout=5")) == "ikat.llm('openai:m timeout=5')"
