@@ -210,3 +210,72 @@ def test_written_counts_the_new_lines_of_all_calls(tmp_path, model):
     ):
         recorder.ask(requests)
         assert recorder.backend.written == len(lines(tmp_path / "new.jsonl")) == written
+
+
+def test_an_empty_text_is_missing_and_another_recording_has_it(tmp_path):
+    own, other = tmp_path / "own.jsonl", tmp_path / "other.jsonl"
+    own.write_text("\n".join(json.dumps(one) for one in (line(" "), line("mine", "1-1_2"))))
+    other.write_text(
+        "\n".join(json.dumps(one) for one in (line("theirs"), line("theirs", "1-1_2")))
+    )
+    recorder = recording(own, f"recorded:{other}")
+    texts = [one.text for one in recorder.ask([asked(), asked("1-1_2")])]
+    assert texts == ["theirs", "mine"]
+    assert recorder.backend.written == 0
+    assert recorder.peek(asked("1-1_3")) is None
+
+
+def test_a_recording_is_known_by_its_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recorder = recording("new.jsonl", model="openai:m on_error=fallback")
+    assert recorder.backend.identity == {
+        "provider": "recording",
+        "model": str(tmp_path / "new.jsonl"),
+        "params": {},
+    }
+    assert (recorder.on_error, repr(recorder)) == (
+        "fallback",
+        "ikat.llm('recorded:new.jsonl')",
+    )
+    ledger = Ledger()
+    assert recording("new.jsonl", ledger=ledger).ledger is ledger
+    assert recording("new.jsonl").on_error == "raise"
+
+
+def test_a_prompt_that_failed_in_a_sample_is_no_line(tmp_path, model):
+    model("first", "")
+    path = tmp_path / "new.jsonl"
+    outcomes = recording(path, model="fake").ask(
+        [asked(sample=number, samples=2) for number in range(2)]
+    )
+    assert [type(one) for one in outcomes] == [LLMFailure, Empty]
+    assert (outcomes[0].qid, outcomes[0].stage) == ("1-1_1", "unheard_of")
+    assert "another sample of the same prompt failed" in outcomes[0].reason
+    assert not path.exists()
+
+
+def test_lines_of_other_keys_and_blank_ones_are_left(tmp_path, model):
+    model()
+    path = tmp_path / "new.jsonl"
+    others = [
+        {**line("other prompt"), "prompt": "another"},
+        {**line("other item"), "item": "d1"},
+        {**line("other stage"), "stage": "rewrite"},
+    ]
+    path.write_text("\n\n".join(json.dumps(one) for one in [*others, line("")]) + "\n\n")
+    recording(path, model="fake").ask([asked()])
+    assert lines(path) == [*others, line("answer 1", model="counts-2026")]
+    assert path.read_text().endswith("}\n")
+
+
+def test_lines_to_fill_in_keep_the_samples_that_are_known(tmp_path):
+    path = tmp_path / "new.jsonl"
+    path.write_text(json.dumps(line(["mint", ""])))
+    samples = [asked(sample=number, samples=2) for number in range(2)]
+    with pytest.raises(ToFillInError, match='1 line with an empty "completion": 1-1_1 unheard_of'):
+        recording(path).ask(samples)
+    assert lines(path) == [line(["mint", ""])]
+    more = [asked(sample=number, samples=3) for number in range(3)]
+    with pytest.raises(ToFillInError, match="fill them in and run the same command again"):
+        recording(path).ask(more)
+    assert lines(path) == [line(["mint", "", ""])]
