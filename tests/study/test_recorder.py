@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -282,3 +283,93 @@ def test_a_budget_is_not_kept_over_calls_of_unknown_tokens(tmp_path):
     assert spending.total("another", 1.0, 1.0) == 0
     with pytest.raises(FatalLLMError, match="calls of m whose cost is not known"):
         spending.total("m", 1.0, 1.0)
+
+
+def test_a_turn_without_work_has_no_bytes_and_others_no_time_of_writing():
+    recorder = Recorder(["a", "b"], str)
+    with observed_by(recorder):
+        Gives(TURNS.assign(qx=[9, 2]))(TURNS)
+    packed = recorder.take(["a"])
+    assert packed[4:8] == bytes(4)  # the time of a gzip member
+    assert recorder.take(["b"]) == b""
+
+
+def test_arrays_are_written_as_lists_of_the_turn():
+    asked = pd.DataFrame({"qid": ["a::0", "a::1"], "qid_0": ["a", "a"], "query": ["tea", "milk"]})
+    cells = pd.Series([np.array([1, 2]), np.array([3])], dtype=object)
+    [line] = recorded(asked, asked.assign(qnew=cells))
+    assert line == {"qid": "a", "stage": "stage", "wrote": {"qnew": [1, 2]}}
+
+
+def test_a_turn_and_its_sub_queries_write_no_query():
+    turn = TURNS.head(1)
+    sub = pd.DataFrame({"qid": ["a::0"], "qid_0": ["a"], "query": ["milk"]})
+    assert recorded(turn[["qid", "query"]], sub) == []
+    assert recorded(sub, turn[["qid", "query"]]) == []
+
+
+def test_passages_without_scores_are_not_found_but_may_be_scored():
+    unscored = FOUND.drop(columns="score")
+    assert recorded(TURNS[["qid", "query"]], unscored) == []
+    [line] = recorded(unscored, FOUND)
+    assert line["scored"][0]["docnos"] == ["d2", "d1"]
+
+
+def test_a_result_with_another_query_is_no_re_ranking():
+    assert recorded(FOUND.head(2), FOUND.assign(score=9.0)) == []
+
+
+def test_a_cut_line_of_costs_does_not_spoil_the_next(tmp_path):
+    Account(tmp_path / "c").enter(entry(**CALL))
+    with (tmp_path / "c").open("ab") as file:
+        file.write(b'{"stage": "ans')
+    Account(tmp_path / "c").enter(entry(key="other", **CALL))
+    again = Account(tmp_path / "c")
+    assert rows(again, "calls", "served") == [[2, "s"]]
+
+
+def test_counts_without_a_key_are_those_of_the_batch(tmp_path):
+    account = Account(tmp_path / "c")
+    account.enter(entry(**CALL))
+    assert account.rest.rows() == []
+    account.enter(entry(key=None, calls=1, cost=0.25))
+    assert rows(account.rest, "calls", "cost") == [[1, 0.25]]
+    assert rows(account, "calls", "cost") == [[1, 0.5]]
+    account.rest = Ledger()
+    account.enter(entry(served="other", **CALL, dropped=2))
+    assert rows(account, "calls", "dropped") == [[2, 0]]
+    assert rows(account.rest, "dropped", "served") == [[2, ""]]
+
+
+def test_what_answered_nothing_or_is_paid_again_counts(tmp_path):
+    Account(tmp_path / "c").enter(entry(answered=False, **CALL))
+    again = Account(tmp_path / "c")
+    again.enter(entry(known=1, worth=0.5))
+    assert rows(again, "calls", "known") == [[1, 1]]
+    Account(tmp_path / "d").enter(entry(**CALL))
+    paid = Account(tmp_path / "d")
+    paid.enter(entry(**CALL))
+    assert rows(paid, "calls", "cost") == [[2, 1.0]]
+    assert len((tmp_path / "d").read_text().splitlines()) == 2
+
+
+def test_a_ledger_of_a_finished_run_keeps_what_is_unknown_and_who_served(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    ledger = Ledger()
+    ledger.count("answer", "m", served="gpt-4-0613", calls=1, cost=None)
+    ledger.count("rewrite", "m", served="gpt-4-0613", calls=1, cost=0.5)
+    (tmp_path / "ledger.csv").write_text(ledger.frame().to_csv(index=False))
+    read = ledger_of(RunFolder(tmp_path))
+    assert rows(read, "stage", "cost") == rows(ledger, "stage", "cost")
+    assert None in [row["cost"] for row in read.rows()]
+    assert read.served() == ledger.served()
+    text = (tmp_path / "ledger.csv").read_text().replace("0.5", "half")
+    (tmp_path / "ledger.csv").write_text(text)
+    with pytest.raises(DataError, match="ledger.csv can't be read"):
+        ledger_of(RunFolder(tmp_path))
+
+
+def test_hidden_folders_cost_nothing(tmp_path):
+    begun(tmp_path, "one", **CALL)
+    begun(tmp_path, ".two", **CALL)
+    assert Spending(tmp_path, Ledger()).total("m", None, None) == 0.5

@@ -376,3 +376,40 @@ def test_words_and_vectors_of_an_index_are_both_given(monkeypatch):
 def test_an_index_without_vectors_beside_it_is_told():
     with pytest.raises(UsageError, match=r"index=Index\(...\) has no dense vectors beside it"):
         Resources(index=Index(), retriever="hybrid").build(Method("m", words))
+
+
+def test_a_server_is_described_by_what_it_searches(monkeypatch):
+    monkeypatch.setattr(resources, "Remote", Server)
+    entry = Method("m", words, models={"retriever": "BM25"})
+    assert described(entry, retriever="https://host") == [
+        "retriever: the paper has BM25, this run words of https://host"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "entry", "retriever", "named"),
+    [
+        (["bm25", "dense"], words, None, ["dense"]),
+        (["bm25", "splade", "dense"], words, None, ["splade", "dense"]),
+        (["bm25"], words, None, []),
+        (["splade", "dense"], words, None, []),
+        (["bm25", "dense"], words, "bm25", []),
+        (["bm25", "dense"], both, None, []),
+        (["bm25", "dense"], free, None, []),
+    ],
+)
+def test_other_kinds_of_index_in_a_folder_are_told(monkeypatch, kinds, entry, retriever, named):
+    monkeypatch.setattr(resources, "_kinds_of", lambda index: kinds)
+    given = Resources(index="folder", retriever=retriever)
+    notes = resources._note_of_words(Method("m", entry), given)
+    assert len(notes) == bool(named)
+    for note in notes:
+        assert note.startswith(f"folder holds {', '.join(kinds)}: words are searched (bm25); ")
+        assert note.count("retriever=") == len(named)
+        assert all(f"retriever={kind!r}" in note for kind in named)
+
+
+def test_bm25_of_an_index_is_described_with_the_papers_settings():
+    entry = Method("m", words, bm25={"k1": 1.2, "b": 0.75})
+    assert resources._retriever_in_words(entry, Index()) == "BM25 k1=1.2 b=0.75"
+    assert resources._retriever_in_words(Method("m", words), Index()) == "BM25"
