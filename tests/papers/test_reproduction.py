@@ -374,3 +374,30 @@ def test_new_labels_stand_beside_published_ones_of_their_year(tmp_path):
     small = replace(graded, counts=[[3]])
     assert not any("a part of the official" in note for note in labels_of("ikat:2023", small).notes)
     assert labels_of("ikat:sample", graded).notes[0].endswith("is no evidence.")
+
+
+def test_a_run_serves_all_tables_of_passages_and_statements(made, monkeypatch):
+    """Each table is judged on a turn of its own; those of another year and of responses don't count."""
+    parts = {
+        "one": replace(PART, key="one", year=2023),
+        "two": replace(PART, key="two", year=2023, about="statements"),
+        "three": replace(PART, key="three", year=2023, about="responses"),
+        "four": replace(PART, key="four", year=2024),
+        "public": replace(PART, key="public", year=2023, recorded={"gpt-4": "x"}),
+    }
+    turns = dict(zip(parts, ["1-1_3", "1-1_1", "1-1_2", "2-1_1", "2-1_2"], strict=True))
+    mine = made("ad")
+    mine.paper = SimpleNamespace(parts=list(parts.values()))
+    sample = ikat.dataset("ikat:sample")
+
+    def judged(part):
+        return SimpleNamespace(qrels=pd.DataFrame({"qid": [turns[part.key]]}))
+
+    def dataset(part):
+        return SimpleNamespace(name=f"ikat:{part.year}", get_topics=sample.get_topics)
+
+    monkeypatch.setattr(mine, "judgements", judged)
+    monkeypatch.setattr(mine, "dataset", dataset)
+    assert mine._turns(parts["one"]) == ["1-1_1", "1-1_3", "2-1_2"]
+    assert mine._turns(parts["four"]) == ["2-1_1"]
+    assert mine._turns(parts["public"]) == ["2-1_2"]

@@ -339,6 +339,13 @@ def test_responses_have_notes_on_their_judges():
     assert "aqd: it wrote no responses, or is not run yet." in notes
     filled = PaperTable(part, ROWS[:2], judged(2), {"raw": values.fillna(0.5)})
     assert "Columns that no judge filled" not in " ".join(filled.notes)
+    partly = values.assign(Groundedness=[1.0, None], **{"Rouge-L": None}).astype(float)
+    of_three = PublishedTable(
+        **{**vars(part), "measures": [*part.measures, "Rouge-L"], "scores": "raw .5 .5 .5\n"}
+    )
+    notes = " ".join(PaperTable(of_three, ROWS[:1], judged(2), {"raw": partly}).notes)
+    assert "Columns that no judge filled: BEM by 'bem'. A" in notes
+    assert "raw, Groundedness: a mean over 1 turn, the judge gave no value" in notes
     nothing = PaperTable(part, ROWS[:2], judged(2))
     assert "Columns that no judge filled" not in " ".join(nothing.notes)
 
