@@ -1,5 +1,6 @@
 """What a run on the track keeps of its settings, sees of a user, and tells while it plays."""
 
+import pyterrier as pt
 import pytest
 from fakes import scripted
 from test_interact import Look, Model, Three, play, said, system_of
@@ -128,6 +129,36 @@ def test_a_system_that_cannot_play_is_named(tmp_path, system, told):
     with pytest.raises(UsageError, match=told):
         play(track, tmp_path / "run", system=system)
     assert track.runs == {}
+
+
+def test_a_system_of_others_may_respond(tmp_path):
+    track = Track((("1-1", "ann", ("Why?",)),))
+    play(track, tmp_path / "run", system=Look() >> Three() >> Says())
+    assert [response for *_, response in track.taken] == ["Because."]
+
+
+class Says(pt.Transformer):
+    """Responds in a column, which nobody can know before."""
+
+    def transform(self, inp):
+        return inp.assign(qanswer="Because.")
+
+
+def test_a_methods_response_cites_and_a_memory_takes_its_prompts(tmp_path):
+    entry = ikat.method(paper="")(lambda llm: Three() >> ikat.Respond(llm))
+    (tmp_path / "update_ptkb.jinja").write_text("Learn from {{ context }}")
+    model = Model(lambda number: "Tea." if number == 1 else "[]")
+    play(
+        Track((("1-1", "ann", ("Why?",)),)),
+        tmp_path / "run",
+        system={"mine": entry},
+        llm=ikat.llm(model),
+        memory=tmp_path / "users.json",
+        prompts=tmp_path,
+    )
+    response, learning = model.asked
+    assert "by their numbers" in str(response)
+    assert "Learn from" in str(learning)
 
 
 def test_without_its_tokenizer_nothing_is_begun(tmp_path, monkeypatch):

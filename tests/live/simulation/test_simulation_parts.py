@@ -202,6 +202,18 @@ def test_verdicts_are_of_the_rubrics_in_their_order(verdicts, met):
     assert judge.met(Situation(user(), "s", 1, {"r1": "a", "r2": "b"})) == met
 
 
+def test_verdicts_and_words_are_read_beside_others():
+    judge = LLMRubricJudge(scripted()[0])
+    assert judge.parse('{"rubrics": 1}: ["no", "YES"]') == ["no", "yes"]
+    assert judge.parse('[" yes"]') == ["yes"]
+    assert judge.parse('["yes", ""]') is None
+    player = LLMPlayer(scripted()[0])
+    assert player.parse("USER:   Which tea?") == "Which tea?"
+    assert player.parse("The user: which?") == "The user: which?"
+    assert player.parse('User: "Which tea?"') == "Which tea?"
+    assert player.parse("user:") is None
+
+
 def test_too_few_or_too_many_verdicts_are_counted_and_named():
     for said, count in [('["yes"]', "1 verdict"), ('["yes", "no", "no"]', "3 verdicts")]:
         model, _ = scripted(said, said)
