@@ -377,7 +377,10 @@ def test_new_labels_stand_beside_published_ones_of_their_year(tmp_path):
 
 
 def test_a_run_serves_all_tables_of_passages_and_statements(made, monkeypatch):
-    """Each table is judged on a turn of its own; those of another year and of responses don't count."""
+    """Each table is judged on a turn of its own.
+
+    Those of another year and of responses don't count.
+    """
     parts = {
         "one": replace(PART, key="one", year=2023),
         "two": replace(PART, key="two", year=2023, about="statements"),

@@ -400,6 +400,7 @@ def test_without_a_score_of_ours_the_published_ones_are_shown():
     ]
     alone = table(judged(year=2024), scores={"raw": scores(*[0.5] * 4)})
     assert lines(alone) == [("raw", "ours", 0.5)]
+    assert [cell.text for cell in alone.shown().columns[0].cells] == ["raw"]
     for made in (nothing, alone):
         notes = " ".join(made.notes)
         assert "Published letters" not in notes
