@@ -105,7 +105,10 @@ def plainly_parted(scores):
     return parted
 
 
-@given(st.lists(st.lists(st.sampled_from([0.25, 0.5, 0.5000000001, 1.0, 3.0, -2.0]), max_size=6)))
+SCORES = st.sampled_from([0.25, 0.5, 0.5000000001, 1.0, 3.0, -2.0])
+
+
+@given(st.lists(st.lists(SCORES, max_size=6), max_size=4))
 def test_each_turn_is_parted_as_by_a_plain_loop(of_turns):
     turn = np.array(
         [place for place, scores in enumerate(of_turns) for _ in scores], dtype=np.int64

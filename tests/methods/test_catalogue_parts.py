@@ -1,5 +1,7 @@
 """Parts of methods and of their catalogue: stand-ins, replaced resources, files and tables."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -16,12 +18,12 @@ from pyterrier_ikat.methods.catalogue import (
 )
 from pyterrier_ikat.methods.definition import (
     StandIn,
+    _deciding_settings,
     in_words,
     model_differences,
     model_key,
     passages_at_most,
 )
-from pyterrier_ikat.store.models import BUNDLED
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "query": ["a", "b", "c"]})
 LLM = StandIn("llm")
@@ -441,8 +443,24 @@ def test_only_our_own_rerankers_are_named_by_their_kind():
     assert in_words(StandIn("x" * 81)) == "x" * 77 + "..."
 
 
-def test_a_dense_retriever_in_words_has_no_bm25(tmp_path):
-    path = tmp_path / "i"
-    ikat.DenseIndex(path).index([{"docno": "d1", "text": "tea"}], BUNDLED)
-    dense = ikat.DenseIndex(path).dense()
-    assert in_words(dense) == dense.label
+class Settings:
+    """Stands for a retriever with these arguments, over an index of a query model."""
+
+    def __init__(self, query_model=None, **arguments):
+        self.index, self.given = SimpleNamespace(query_model=query_model), arguments
+
+    def arguments(self):
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("retriever", "settings"),
+    [
+        (Settings(k1=1.2, b=0.75, num_results=5), ["k1=1.2", "b=0.75"]),
+        (Settings(num_results=5), []),
+        (Settings("mine", num_results=5), ["query_model=mine"]),
+    ],
+    ids=["BM25", "vectors", "query model"],
+)
+def test_settings_that_papers_name_are_those_of_bm25_and_query_models(retriever, settings):
+    assert _deciding_settings(retriever) == settings
