@@ -74,6 +74,7 @@ def test_the_settings_of_a_simulation_are_kept_whole():
         **system.parameters(),
     }
     replayed = ByPrompt("x").llm
+    assert rules().header(System.of(ikat.Answer(replayed), "mine"))["recorded"] is True
     live = scripted()[0]
     for player, judge, parts in [
         (LLMPlayer(replayed), LLMRubricJudge(live), ["users"]),
@@ -385,3 +386,32 @@ def test_users_in_any_order_of_ends_are_compared_in_one_order(tmp_path):
         assert frame["turns"].tolist() == [1, 2, 3]
         assert frame.index.tolist() == [0, 1, 2]
     assert isinstance(users[0], SimulatedUser)
+
+
+def test_players_count_in_the_given_account_and_read_given_prompts(tmp_path):
+    recorded = tmp_path / "recorded.jsonl"
+    lines = [
+        {"qid": "u1_1", "stage": "simulate_user", "completion": "Which?"},
+        {"qid": "u1_1", "stage": "simulate_judge", "completion": '["yes", "yes"]'},
+    ]
+    recorded.write_text("".join(json.dumps({"model": "m", **line}) + "\n" for line in lines))
+    ledger = Ledger()
+    spec = f"recorded:{recorded}"
+    done = simulate(tmp_path / "a", {"s": Says("Tea.")}, [user()], spec, spec, ledger=ledger)
+    assert done.ledger is ledger
+    assert ledger.frame()["known"].sum() == 2
+    assert done.table["satisfied"].tolist() == [1.0]
+    prompts = tmp_path / "prompts"
+    prompts.mkdir()
+    (prompts / "simulate_user.jinja").write_text("Speak of {{ need }}")
+    speaks, backend = scripted("Which?")
+    judge = Phrases({"r1": "tea", "r2": "tea"})
+    simulate(tmp_path / "b", {"s": Says("Tea.")}, [user()], speaks, judge, prompts=prompts)
+    assert [asked[-1]["content"] for asked in backend.asked] == [f"Speak of {SECRET_NEED}"]
+
+
+def test_a_name_that_can_be_no_folder_is_refused(tmp_path):
+    for name in ("a/b", "..", ""):
+        with pytest.raises(UsageError):
+            simulate(tmp_path / "out", {name: Says("Tea.")})
+    assert not list(tmp_path.rglob("log.jsonl"))
