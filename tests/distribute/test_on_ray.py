@@ -12,7 +12,8 @@ from fakes import Scripted
 from rank.tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.distribute.on_ray import OnRay, _Worker, cut
+from pyterrier_ikat.distribute.on_ray import OnRay, _may_be_written, _Worker, cut
+from pyterrier_ikat.foreign import HeldFiles
 
 
 @pytest.fixture
@@ -183,3 +184,84 @@ def test_turns_without_a_row_leave_the_types_of_the_others(in_process):
     assert spread["qid"].tolist() == ["t01", "t03"]
     assert spread.index.tolist() == [0, 1]
     assert str(spread["rank"].dtype) == "int64"
+
+
+class Same:
+    """An index that is the same everywhere."""
+
+    path = "/shared/same.index"
+
+    def fingerprint(self):
+        return "f"
+
+
+class Searches(pt.Transformer):
+    """A stage with an index, which finds a passage for each turn."""
+
+    def __init__(self, *, found=True):
+        self.index, self.found = Same(), found
+
+    def transform(self, inp):
+        found = inp if self.found else inp[:0]
+        return found.assign(docno="d", rank=0, score=1.5)
+
+
+def test_an_index_that_is_the_same_on_all_nodes_is_searched(in_process):
+    found = ikat.on_ray(Searches(), workers=2)(turns(9))
+    assert found["qid"].tolist() == turns(9)["qid"].tolist()
+    assert found["score"].tolist() == [1.5] * 9
+
+
+def test_where_nothing_is_found_the_columns_are_those_of_a_part(in_process):
+    found = ikat.on_ray(Searches(found=False), workers=2)(turns(5))
+    assert len(found) == 0
+    assert found.columns.tolist() == ["qid", "query", "docno", "rank", "score"]
+
+
+@pytest.mark.parametrize(("workers", "sizes"), [(1, [3, 2, 2, 2]), (2, [2, 1, 1, 1, 1, 1, 1, 1])])
+def test_each_worker_gets_four_parts_in_their_order(monkeypatch, workers, sizes):
+    given = []
+
+    def rows(self, parts):
+        given.extend(len(part) for part in parts)
+        work = _Worker(self.pipeline)
+        cells = [{"number": n, "cell": pickle.dumps(part)} for n, part in enumerate(parts)]
+        return [work(cell) for cell in reversed(cells)]
+
+    monkeypatch.setattr(OnRay, "_rows", rows)
+    found = ikat.on_ray(pt.Transformer.identity(), workers)(turns(9))
+    assert given == sizes
+    assert found.equals(turns(9))
+
+
+def test_a_worker_answers_with_number_result_and_indexes():
+    cell = pickle.dumps(turns(1))
+    answer = _Worker(Searches())({"number": 7, "cell": cell})
+    result, indexes = pickle.loads(answer["cell"])
+    assert answer["number"] == 7
+    assert result["docno"].tolist() == ["d"]
+    assert indexes == {"/shared/same.index": "f"}
+    failed = _Worker(Raises("t00"))({"number": 0, "cell": cell})
+    error, indexes = pickle.loads(failed["cell"])
+    assert isinstance(error, ikat.DataError)
+    assert indexes == {}
+
+
+def test_only_what_a_stage_may_write_to_is_not_compared():
+    assert _may_be_written(HeldFiles("cache.db"))
+    assert not _may_be_written(HeldFiles("an.index", artifact=True))
+    assert not _may_be_written(Same())
+
+
+@pytest.mark.parametrize(
+    "change", [{"workers": 3}, {"num_cpus": 2}, {"num_gpus": 1}, {"pipeline": ikat.RRF()}]
+)
+def test_spread_pipelines_differ_by_each_argument(change):
+    arguments = {"pipeline": ikat.ExplodeQueries(), "workers": 2, "num_cpus": 1, "num_gpus": 0}
+    assert ikat.on_ray(**arguments) == ikat.on_ray(ikat.ExplodeQueries(), 2)
+    assert ikat.on_ray(**(arguments | change)) != ikat.on_ray(**arguments)
+
+
+def test_a_frame_without_turns_is_refused(in_process):
+    with pytest.raises((ikat.IkatError, ValueError), match="qid"):
+        ikat.on_ray(Searches(), 2)(turns(3).drop(columns="qid"))

@@ -139,6 +139,8 @@ def test_the_oldest_rows_are_removed_until_it_fits(monkeypatch):
     for key in KEYS[:3]:
         cache.put({key: bytes(10_000)})
     assert set(cache.get(KEYS)) == {*KEYS[:3], KEYS[-2]}
+    cache.put({key: bytes(10_000) for key in KEYS})  # several are removed for it
+    assert set(cache.get(KEYS)) == set(KEYS[-4:])
 
 
 def test_a_file_is_marked_as_its_kind(tmp_path):
@@ -185,10 +187,10 @@ def test_a_closed_cache_is_opened_again_by_its_next_use(cache):
 
 def test_a_path_is_that_of_the_folder_where_it_was_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    cache = Cache("new/c", KEEP)
+    cache = Cache("new/deep/c", KEEP)
     monkeypatch.chdir("/")
     cache.put({KEYS[0]: b"0"})
-    assert (tmp_path / "new" / "c").is_file()
+    assert (tmp_path / "new" / "deep" / "c").is_file()
     cache.close()
 
 
@@ -243,4 +245,5 @@ def test_a_link_and_a_home_are_the_same_file(tmp_path, monkeypatch):
 
 def test_parts_of_a_digest_count_as_their_bytes():
     assert digest("é") == digest("é".encode())
+    assert digest("\ud800") not in (digest("?"), digest("\ud801"), digest(""))
     assert len({digest(), digest(""), digest("", ""), digest("a"), digest("a", "")}) == 5

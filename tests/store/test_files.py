@@ -2,6 +2,7 @@
 
 import os
 import platform
+from contextlib import contextmanager
 
 import pytest
 
@@ -262,3 +263,34 @@ def test_a_home_that_cannot_be_made_is_told(monkeypatch):
     monkeypatch.setattr("pyterrier.io.pyterrier_home", fails)
     with pytest.raises(DataError, match=r"\(read-only\): set IKAT_HOME to a folder"):
         home_folder()
+
+
+def test_a_parent_that_was_there_stays_and_one_made_for_a_lock_goes(tmp_path):
+    (tmp_path / "there").mkdir()
+    with lock_folders(tmp_path / "there" / "a", tmp_path / "new" / "a"):
+        assert (tmp_path / "new").exists()
+    assert os.listdir(tmp_path) == ["there"]
+
+
+def test_folders_are_locked_in_one_order_whatever_is_asked(tmp_path, monkeypatch):
+    locked = []
+
+    @contextmanager
+    def hold(path):
+        locked.append(path.name)
+        yield True
+
+    monkeypatch.setattr("pyterrier_ikat.store.files.hold_lock", hold)
+    with lock_folders(tmp_path / "b", tmp_path / "a", tmp_path / "c"):
+        assert locked == [".a.lock", ".b.lock", ".c.lock"]
+
+
+def test_a_lock_file_that_was_removed_meanwhile_locks_nothing(tmp_path, monkeypatch):
+    def too_late(descriptor, *, blocking):
+        assert blocking is False
+        (tmp_path / "lock").unlink()
+        return True
+
+    monkeypatch.setattr("filelock.lock_descriptor", too_late)
+    with hold_lock(tmp_path / "lock") as held:
+        assert held is False
