@@ -75,6 +75,8 @@ def test_a_measures_label_has_its_level_and_is_read_again(text, name):
         ("P@0 by session", "the cutoff 0"),
         ("Nonsense by session", "'Nonsense' is unknown"),
         ("", "'' is unknown"),
+        ("NumQ@5", "'NumQ@5' has no cutoff, or a parameter that is unknown"),
+        ("nDCG(gains={[1]: 2})@5", "is unknown: write it as"),
     ],
 )
 def test_a_measure_that_would_mean_another_is_refused(text, told):
@@ -358,3 +360,14 @@ def test_turns_on_both_sides_are_told_and_on_one_side_not():
     told = r"run a lacks 2 judged turns, counted 0 \(1_2, 1_3\), and has 1 turn .* judged \(9_9\)"
     with pytest.warns(OtherTurnsWarning, match=told):
         warn_of_other_turns("run a", ["9_9", "1_1"], ["1_3", "1_1", "1_2"])
+
+
+def test_a_file_of_measures_may_have_colons_in_its_path(tmp_path):
+    (tmp_path / "a:b").mkdir()
+    path = tmp_path / "a:b" / "mine.py"
+    path.write_text("from ir_measures import P\nearly = P(rel=2) @ 1\nbad = P @ 0\n")
+    assert as_measures([f"{path}:early"]) == as_measures("P(rel=2)@1")
+    with pytest.raises(UsageError, match="the cutoff 0"):
+        as_measures([f"{path}:bad"])
+    with pytest.raises(UsageError, match="mine.py has no measure late: write a function late"):
+        as_measures([f"{path}:late"])
