@@ -392,11 +392,8 @@ class Table:
 
     def _repr_html_(self) -> str:
         """A table for a notebook, with title and notes below. A wide table scrolls."""
-        import pandas as pd
-
         shown = self._marked(escape, "<b>%s</b>", "<u>%s</u>", "<sup>%s</sup>")
-        with pd.option_context("display.max_colwidth", None):
-            drawn = shown.to_html(index=False, escape=False, border=0, classes="ikat-table")
+        drawn = shown.to_html(index=False, escape=False, border=0, classes="ikat-table")
         caption = escape(self._caption())
         html = f'<div style="overflow-x: auto">{drawn}<p>{caption}</p></div>'
         return html if self.below is None else html + self.below._repr_html_()

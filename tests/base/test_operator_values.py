@@ -1,5 +1,6 @@
 """Operators as values, and pipelines: reprs, equality, parts, citations, limits, unread texts."""
 
+import dataclasses
 from functools import partial
 
 import pandas as pd
@@ -120,6 +121,12 @@ def test_operators_are_equal_by_class_arguments_and_texts():
         assert Fields(1) != other
     assert len({hash(operator) for operator in (Fields(1), *others)}) == 5
     assert Fields(1) != "Fields(1)"
+
+    class Same(Fields):
+        pass
+
+    assert Fields(1) != Same(1)
+    assert hash(Fields((1, [2]))) == hash(Fields((1, [2])))
     assert len({Fields([1, {"a": (2,)}]), Fields([1, {"a": (2,)}]), Fields([1, {"a": (3,)}])}) == 2
 
 
@@ -153,6 +160,17 @@ def test_an_operator_is_drawn_by_its_own_label_without_help():
         schematic = {}
 
     assert label_of(Unnamed()) == "Unnamed"
+    assert Unnamed.schematic == {"help_url": ""}
+
+    class Labelled(Named):
+        schematic = {"label": "other", "help_url": "here"}
+
+    class ByItself(Labelled):
+        def schematic(self, *, input_columns=None):
+            return {}
+
+    assert (label_of(Labelled()), label_of(ByItself())) == ("other", "ByItself")
+    assert Labelled.schematic["help_url"] == "here"
 
 
 def test_a_cutoff_behind_an_operator_has_no_help_either():
@@ -437,3 +455,37 @@ def test_a_step_has_all_requests_and_is_told_how_long_it_answers():
         assert events.follower() is None
     assert steps.steps[0].asked == [("a", 1), ("b", 2), ("c", 3)]
     assert steps.told == [(Asks(), 50), (Asks(), ["why"])]
+
+
+def test_the_nearest_description_of_an_argument_counts_and_stands_once():
+    @with_fields
+    class Described(Fields):
+        """Described anew.
+
+        Args:
+            first: the first one, anew.
+            second: the second one,
+                of two lines.
+        """
+
+        hidden: int = dataclasses.field(default=0, init=False)
+
+    @with_fields
+    class Later(Described):
+        """Adds one.
+
+        Args:
+            third: the third one.
+        """
+
+        third: int = 3
+
+    own = "    first: the first one, anew.\n    second: the second one,\n        of two lines."
+    assert Described.__doc__ == f"Described anew.\n\nArgs:\n{own}\n"
+    assert Later.__doc__ == f"Adds one.\n\nArgs:\n    third: the third one.\n{own}\n"
+
+    @with_fields
+    class Undescribed(Described):
+        """Says nothing."""
+
+    assert Undescribed.__doc__ == "Says nothing."

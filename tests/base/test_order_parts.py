@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,9 +122,9 @@ def test_each_turn_is_parted_as_by_a_plain_loop(of_turns):
 
 def test_trec_eval_reads_32_bits_and_breaks_ties_by_docno():
     run = frame(
-        ("t2", "a", 0.1, 0),
+        ("t2", "a", 0.1000000001, 0),
         ("t1", "a", 1e300, 0),
-        ("t2", "b", 0.1000000001, 1),
+        ("t2", "b", 0.1, 1),
         ("t1", "b", 3e300, 1),
         ("t1", "c", 5.0, 2),
         ("t1", "d", -1e300, 3),
@@ -134,7 +135,7 @@ def test_trec_eval_reads_32_bits_and_breaks_ties_by_docno():
         *(["t2", "b", 0], ["t2", "a", 1]),
         *(["t1", "b", 0], ["t1", "a", 1], ["t1", "c", 2], ["t1", "e", 3], ["t1", "d", 4]),
     ]
-    assert ordered["score"].tolist()[:3] == [0.1000000001, 0.1, 3e300]
+    assert ordered["score"].tolist()[:3] == [0.1, 0.1000000001, 3e300]
     assert ordered.index.tolist() == list(range(7))
 
 
@@ -191,9 +192,15 @@ def test_a_bad_run_is_refused_by_name(rows, told):
         strictly_decreasing(frame(*rows))
 
 
+def test_a_passage_twice_in_a_turn_has_no_rank():
+    run = frame(("1_1", "a", 1.0, 0), ("1_2", "a", 1.0, 0), ("1_2", "a", 0.5, 1))
+    with pytest.raises(DataError, match="turn 1_2 has passage a twice"):
+        in_trec_eval_order(run)
+
+
 @pytest.mark.parametrize("lacking", ["qid", "docno", "score", "rank"])
 def test_a_run_without_a_column_is_refused(lacking):
-    with pytest.raises(Exception, match=lacking):
+    with pytest.raises(pt.validate.InputValidationError, match=lacking):
         strictly_decreasing(frame(("1_1", "a", 1.0, 0)).drop(columns=lacking))
 
 
@@ -244,6 +251,6 @@ def test_docnos_are_compared_as_texts_and_missing_ones_too():
     numbers = pd.DataFrame({"docno": pd.Series([9, 10, None], dtype=object)})
     order = order_by_score(numbers, np.array([0, 0, 0]), np.array([1.0, 1.0, 1.0]))
     assert order.tolist() == [2, 0, 1]  # "None", "9", "10"
-    texts = pd.DataFrame({"docno": pd.Series(["b", None, "a"], dtype=object)})
+    texts = pd.DataFrame({"docno": pd.Series(["B", None, "a"], dtype=object)})
     order = order_by_score(texts, np.array([0, 0, 0]), np.array([1.0, 1.0, 1.0]))
-    assert order.tolist() == [0, 2, 1]
+    assert order.tolist() == [2, 1, 0]  # "a", "None", "B"
