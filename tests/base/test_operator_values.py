@@ -250,6 +250,7 @@ def test_parts_are_found_once_in_arguments_and_loaders(tmp_path):
     loader = Marked()
     marked = Marked(loader)
     assert list(parts_of([marked, {"a": marked}, (loader,)])) == [marked, loader]
+    assert list(parts_of({"a": marked, "b": 7})) == [marked, loader]
     assert list(parts_of(Named(marked, text=file))) == [marked, loader, HeldFiles(file)]
     assert list(parts_of(Named(text=folder))) == [folder]
     assert list(parts_of(Named(text=tmp_path))) == [folder]
@@ -489,3 +490,27 @@ def test_the_nearest_description_of_an_argument_counts_and_stands_once():
         """Says nothing."""
 
     assert Undescribed.__doc__ == "Says nothing."
+
+
+class Plain(pt.Transformer):
+    """Shows its address, and holds nothing."""
+
+    def transform(self, inp):
+        return inp
+
+
+class Wraps(Plain):
+    """Shows its address, around a pipeline."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+
+def test_a_stage_of_an_address_is_unidentified_unless_it_only_wraps():
+    plain = Plain()
+    assert unidentified_stages(plain) == [repr(plain)]
+    wraps = Wraps(Opaque(7))
+    assert subpipelines(wraps) == [wraps.inner]
+    assert unidentified_stages(wraps) == []
+    assert unidentified_stages(Wraps(plain)) == [repr(plain)]

@@ -9,7 +9,7 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Completion, Request
-from pyterrier_ikat.lost_columns import LostColumns
+from pyterrier_ikat.lost_columns import LostColumns, LostColumnsWarning
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.planning import REFUSED, Plan, PlanTable, estimate
 
@@ -223,6 +223,7 @@ def test_a_stage_of_another_package_may_drop_turns_and_columns():
     with lost.watching():
         frame = plan.follow(Cuts(), turns)
     assert list(frame.columns) == ["qid", "query"]
+    assert [row["model"] for row in plan.rows] == ["unknown"]
     assert (plan.fewer_turns, plan.fewer_passages) == (True, True)
     assert lost.dropped.keys() == {"qutterance", "qhistory"}
     assert not followed(Finds())[0].fewer_turns
@@ -322,3 +323,67 @@ def test_a_printed_plan_has_titles_and_whole_numbers():
     assert [title for title, texts in cells.items() if texts == ["1200"]]
     assert [title for title, texts in cells.items() if texts == ["0.2500"]]
     assert "prompt_tokens" not in cells
+
+
+def test_a_dropped_conversation_is_told_once_in_a_plan_of_several_systems():
+    turns = TURNS.assign(
+        qutterance=["tea?", "it?"], qhistory=[[], [{"role": "user", "content": "x"}]]
+    )
+    cuts = Cuts()
+    model, _ = scripted()
+    systems = [(name, cuts >> ikat.Answer(model), turns, 0) for name in "ab"]
+    with pytest.warns(LostColumnsWarning, match="system a: the stage") as told:
+        estimate(systems)
+    assert len(told) == 1
+
+
+class Numbers(Operator):
+    """Needs a frame that is numbered from 0 in its plan."""
+
+    def plan(self, frame, plan):
+        assert frame.index.tolist() == list(range(len(frame)))
+        return frame.iloc[::-1]
+
+    def transform(self, inp):
+        return inp
+
+
+def test_each_stage_is_planned_on_a_numbered_frame():
+    _, frame = followed(Numbers() >> Numbers(), TURNS.set_index(pd.Index([5, 5])))
+    assert frame["qid"].tolist() == ["1_1", "1_2"]
+
+
+class Forgets(pt.Transformer):
+    """Of another package: says that it keeps one column."""
+
+    def transform_outputs(self, input_columns):
+        return ["qutterance"]
+
+    def transform(self, inp):
+        return inp
+
+
+def test_a_plan_keeps_ids_and_queries_whatever_a_stage_says():
+    _, frame = followed(Forgets(), TURNS.assign(qutterance="x", qmore="y"))
+    assert list(frame.columns) == ["qid", "query", "qutterance"]
+
+
+class Inside(Operator):
+    """Runs a pipeline inside, and finds nothing."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def transform(self, inp):
+        return inp
+
+
+def test_requests_of_inner_pipelines_count():
+    model, _ = scripted()
+    turns = TURNS.assign(qutterance=TURNS["query"])
+    plan, _ = followed((ikat.Rewrite(model) >> Finds()) | Finds(), turns)
+    assert [(row["stage"], row["calls"]) for row in plan.rows] == [("rewrite", 2)]
+    inside, _ = followed(Inside(ikat.Rewrite(model)), turns)
+    assert [row["stage"] for row in inside.rows] == ["rewrite", repr(Inside(ikat.Rewrite(model)))]
+    assert [row["model"] for row in inside.rows][1] == "unknown"

@@ -61,7 +61,9 @@ def test_a_count_advances_and_shows_numbers_that_are_not_zero():
     assert (count.n, str(count)) == (4, "answer 4/9, cached=3")
     count.update(failed=2, cached=3)
     assert (count.n, str(count)) == (5, "answer 5/9, failed=2, cached=3")
-    assert list(bar([5, 6])) == [5, 6]
+    listed = bar([5, 6])
+    assert list(listed) == [5, 6]
+    assert listed.n == 2
 
 
 @pytest.mark.parametrize(("value", "hidden"), [("0", False), ("", False), ("1", True)])
@@ -163,6 +165,9 @@ def test_streams_are_replaced_while_there_is_a_line(monkeypatch, line):
             assert sys.stderr.stream is error
             assert sys.stderr.isatty()
         assert sys.stdout.stream is out
+        with bar(total=2, unit="turn"):  # another bar in its place
+            assert sys.stdout.stream is out
+        assert sys.stderr.stream is error
     assert (sys.stdout, sys.stderr) == (out, error)
 
 
@@ -188,6 +193,7 @@ def test_printed_texts_stand_above_and_a_begun_row_stops_the_line(monkeypatch, l
         assert out.getvalue() == "begun and done\n"
         assert "working" in error.getvalue()[before + len(cleared) :]
         assert sys.stdout.write("") == 0
+        assert not line._is_row_taken
     assert not line._is_row_taken
 
 
@@ -298,3 +304,13 @@ def test_loading_bars_stay_where_asked_for_or_without_transformers(monkeypatch):
     with without_loading_bars():
         pass
     assert called == []
+
+
+def test_streams_of_a_notebook_stay_themselves(monkeypatch, line):
+    out, _ = terminals(monkeypatch)
+    shell = SimpleNamespace(kernel=1)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    with doing("working"):
+        assert line.bar is not None
+        assert sys.stdout is out
