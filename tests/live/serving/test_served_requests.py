@@ -15,7 +15,7 @@ from talking import Client, Fails, Talks, events, says, served
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import CitedSentence
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.serving import server, streaming
+from pyterrier_ikat.live.serving import server, service, streaming
 from pyterrier_ikat.live.serving.drawing import BlockDrawer, as_html
 from pyterrier_ikat.live.serving.passages import PassageAddresses, passage_page
 from pyterrier_ikat.live.serving.replies import ChatReply, Failure, model_object
@@ -202,6 +202,26 @@ def test_the_body_names_a_conversation_before_the_header(tmp_path):
     Client(made).chat(says("Which tea?"), headers={"x-openwebui-chat-id": "header"})
     made.state.saved.close()
     assert list(Log(tmp_path / "talks").known) == ["body", "header"]
+
+
+def test_a_streamed_answer_is_saved_too(tmp_path):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+    body = says("Which tea?", stream=True, metadata={"chat_id": "mine", "theme": "dark"})
+    _, _, content = Client(made).ask("POST", "/v1/chat/completions", body)
+    facts = events(content)[-1]["ikat"]
+    assert (facts["saved"], facts["ignored"]) == (True, ["metadata.theme"])
+    made.state.saved.close()
+    [dialogue] = Log(tmp_path / "talks").dialogues()
+    assert [turn.response for turn in dialogue.turns] == ["Mint."]
+    assert Log(tmp_path / "talks").header["recorded"] is False
+
+
+def test_a_named_answer_is_read_again_and_stopped(client):
+    asked = says("Which tea?", stream=True, metadata={"answer_id": "mine"})
+    status, _, _ = client.ask("POST", "/v1/chat/completions", asked)
+    assert status == 200
+    assert client.ask("DELETE", "/answers/none")[0] == 204
+    assert client.ask("PUT", "/answers/mine")[0] == 405
 
 
 def test_a_system_that_exits_ends_only_its_answer(caplog):
@@ -440,6 +460,7 @@ def test_blocks_of_another_text_begin_anew():
     drawer = BlockDrawer()
     assert drawer.draw("One.\n\nTwo") == ("<p>One.</p>\n", 6)
     assert drawer.draw("One.\n\nTwo") is None
+    assert BlockDrawer().draw("\n\nOne") is None
     assert drawer.draw("One.\n\nTwo.\n\n\n# Three") == ("<p>Two.</p>\n", 13)
     assert drawer.draw("Other.\n\nTwo") == ("<p>Other.</p>\n", 8)
     assert drawer.draw("Other.\r\n\r\nTwo\n\nThree") is None
@@ -558,3 +579,55 @@ def test_recorded_completions_of_another_file_need_their_dataset(tmp_path):
     opened = open_served(systems, Ledger(), dataset="ikat:sample")
     assert len(opened["mine"].recorded) == 4
     assert open_served({"talks": Talks()}, Ledger(), dataset="ikat:sample")["talks"].recorded == ()
+
+
+# Saved conversations
+
+
+def test_a_topics_file_that_cannot_be_written_is_told(tmp_path, monkeypatch, caplog):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+    Client(made).chat(says("Which tea?", metadata={"chat_id": "mine"}))
+
+    def full(*_):
+        raise UsageError("the disk is full")
+
+    monkeypatch.setattr(service, "write_topics", full)
+    with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
+        made.state.saved.close()
+    assert "no topics file of the conversations with talks: the disk is full" in caplog.text
+    with pytest.raises(UsageError):
+        served({"a/b": Talks("Mint.")}, out=tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(28, "No space left on device"), ": No space left on device"),
+        (UsageError("the log has gone"), ": the log has gone"),
+    ],
+)
+def test_an_answer_that_cannot_be_saved_is_answered(tmp_path, monkeypatch, caplog, error, told):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(Log, "note", fails)
+    with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
+        status, answer = Client(made).chat(says("Which tea?", metadata={"chat_id": "mine"}))
+    assert (status, answer["ikat"]["saved"], answer["ikat"]["response"]) == (200, False, "Mint.")
+    assert f"a conversation with talks can't be saved{told}" in caplog.text
+
+
+def test_a_changed_persona_is_logged_before_its_turn(tmp_path):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+    client = Client(made)
+    first = ("Which tea?", "Mint.", "And hot?")
+    for words, ptkb in [(first[:1], ["I run."]), (first, ["I run.", "I cook."])]:
+        client.chat(says(*words, metadata={"chat_id": "mine", "ptkb": ptkb}))
+    made.state.saved.close()
+    log = Log(tmp_path / "talks")
+    assert log.known["mine"].more["ptkb"] == {"1": "I run.", "2": "I cook."}
+    kinds = [event["event"] for event in log.events()]
+    assert kinds[1:] == ["session", "turn", "session", "turn"]
+    assert [turn.number for turn in log.known["mine"].turns] == [1, 2]
