@@ -254,7 +254,7 @@ def _check_scored_with(folder: RunFolder, qrels: pd.DataFrame, name: str) -> Non
     checksum = folder.parameters().get("qrels_sha256")
     if checksum is None or checksum == checksum_of(qrels):
         return
-    of_its_turns = qrels[qrels["qid"].isin(folder.turns_so_far())].reset_index(drop=True)
+    of_its_turns = qrels[qrels["qid"].isin(folder.turns_so_far())]
     if checksum != checksum_of(of_its_turns):
         repair = advice(
             f"qrels=..., or those of {name} by pt.get_dataset({name!r}).get_qrels()",
