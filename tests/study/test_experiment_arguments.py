@@ -77,14 +77,18 @@ def test_only_the_judgements_of_the_topics_count_in_pyterriers_order():
 
 def test_systems_are_named_by_dict_list_or_themselves():
     one, two, frame = finding("a"), finding("b"), pd.DataFrame({"qid": ["1_1"]})
-    assert named_systems({"x": one}) == {"x": one}
+    systems = {"x": one}
+    assert named_systems(systems) == systems
+    assert named_systems(systems) is not systems
     assert list(named_systems([one, two], ["x", "y"])) == ["x", "y"]
     assert list(named_systems(("raw", frame, one))) == ["raw", "run 2", str(one)]
     assert list(named_systems(one)) == [str(one)]
     for systems, names, told in [
         ({"x": one}, ["y"], "names= is for a list of systems"),
         ([one, two], ["x"], "names= has 1 names for 2 systems"),
+        ([one, two], ["x", "y", "z"], "names= has 3 names for 2 systems"),
         ([one, two], ["x", "x"], "two systems are named 'x'"),
+        ([one, two, one], ["x", "y", "x"], "two systems are named 'x'"),
         (["raw", "raw"], None, "two systems are named 'raw'"),
     ]:
         with pytest.raises(UsageError, match=told):

@@ -261,6 +261,8 @@ def test_folders_of_prompts_are_named_by_their_number(tmp_path):
     assert "prompts='own 2'" in stages["2"]
     moved = System.of(ikat.Rewrite(model, prompts=folders[1])).parameters()["stages"]["1"]
     assert moved == stages["1"]
+    behind = System.of(ikat.Rewrite(model) >> ikat.Answer(model, prompts=folders[0]))
+    assert "prompts='own'" in behind.parameters()["stages"]["2"]
 
 
 def test_a_system_whose_columns_are_unknown_says_nothing_of_responses():

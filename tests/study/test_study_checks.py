@@ -11,13 +11,15 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.events import Step
-from pyterrier_ikat.llms import Completion, Ledger, LLMFailure, Request
+from pyterrier_ikat.llms import Backend, Completion, Ledger, LLMFailure, Request
+from pyterrier_ikat.lost_columns import has_column
 from pyterrier_ikat.methods import Method
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.study import RepeatsWarning, Study
 from pyterrier_ikat.study.recorder import Recorder, Shown
 from pyterrier_ikat.study.study import NotJudgedWarning
 from pyterrier_ikat.study.systems import (
+    OtherCollectionWarning,
     System,
     check_collection,
     indexes_of,
@@ -63,6 +65,7 @@ def test_a_choice_of_turns_names_its_source():
             Study({"x": Finds()}, dataset, topics=topics, turns=["7_7"])
     some = Study({"x": Finds()}, "ikat:sample", turns=["1-1_2"])
     assert (some.asked, some.unasked) == ({"1-1_2"}, [])
+    assert set(some.judged) <= {"1-1_2"}
 
 
 def test_manual_systems_have_manual_turns_and_others_have_not():
@@ -377,3 +380,105 @@ class Entry:
 
     def __exit__(self, *_):
         self.entries.remove(self.text)
+
+
+class OfSample(Index):
+    """Has the sample's passages that are judged for these turns alone."""
+
+    def __init__(self, *qids):
+        judged = ikat.dataset("ikat:sample").get_qrels()
+        super().__init__(tuple(judged[judged["qid"].isin(qids)]["docno"]))
+
+
+def test_an_index_has_a_passage_that_is_judged_for_the_chosen_turns():
+    qrels = ikat.dataset("ikat:sample").get_qrels()
+    by_turn = qrels.groupby("qid")["docno"].agg(set)
+    first = by_turn.index[0]
+    other = next(qid for qid in by_turn.index if not by_turn[qid] & by_turn[first])
+    system = {"x": Searches(OfSample(other))}
+    with pytest.warns(OtherCollectionWarning):
+        Study(system, "ikat:sample", turns=[other])
+    with pytest.raises(UsageError, match="the index here has none of the"):
+        Study(system, "ikat:sample", turns=[first])
+    unjudged = set(ikat.dataset("ikat:sample").get_topics()["qid"]) - set(by_turn.index)
+    with pytest.raises(UsageError, match="the index here has none of the"):
+        Study({"x": Searches(OfSample())}, "ikat:sample", turns=sorted(unjudged)[:1] or None)
+
+
+def test_a_plan_on_a_frame_does_not_ask_whether_stages_fit():
+    class Needs(Finds):
+        def transform(self, inp):
+            pt.validate.columns(inp, includes=["qid", "more"])
+            return super().transform(inp)
+
+    assert Study({"x": Needs()}, topics=TOPICS, only_plan=True).systems
+    for dataset, topics in (("ikat:sample", None), (None, TOPICS)):
+        if dataset is not None:
+            with pytest.raises(UsageError, match="system x does not work on these topics"):
+                Study({"x": Needs()}, dataset, only_plan=True)
+        with pytest.raises(UsageError, match="system x does not work on these topics"):
+            Study({"x": Needs()}, dataset, topics=topics)
+
+
+def test_a_plan_need_not_end_in_a_ranking():
+    keeps = pt.apply.query(lambda row: row["query"])
+    assert Study({"x": keeps}, "ikat:sample", only_plan=True).systems
+    with pytest.raises(UsageError, match="system x makes no ranking"):
+        Study({"x": keeps}, "ikat:sample")
+
+
+@pytest.mark.parametrize("name", ["RecordedBackend", "StudyBackend"])
+def test_recordings_are_told_the_turns_that_they_will_be_asked(monkeypatch, name):
+    class Recorded(Backend):
+        model, identity = "own", {"provider": "own", "model": "own", "params": {}}
+
+        def complete(self, requests):
+            raise AssertionError("it was asked")
+
+        def check_turns(self, qids):
+            checked.append(qids)
+
+    checked = []
+    monkeypatch.setattr(f"pyterrier_ikat.study.study.{name}", Recorded)
+    model = ikat.llm(Recorded())
+    Study({"x": ikat.Rewrite(model) >> Finds()}, topics=TOPICS)
+    assert checked == [{"1_1", "1_2"}]
+
+
+def test_a_stage_of_several_systems_is_told_once():
+    class Narrow(pt.Transformer):
+        def transform(self, inp):
+            return inp[["qid", "query"]]
+
+    narrow = Narrow()
+    topics = TOPICS.assign(qutterance=["tea", "milk"])
+    systems = {"a": narrow >> Finds(), "b": narrow >> Finds("b")}
+    study = Study(systems, topics=topics)
+    told = []
+    for system in study.systems:
+        with study.lost_columns(system).watching(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            has_column(TOPICS, "qutterance")
+        told.append(len(caught))
+    assert told == [1, 0]
+
+
+def test_an_index_of_judged_passages_may_find_none_of_them():
+    for docnos, expected in ((("a", "z"), True), (("z",), False)):
+        study = Study({"x": Searches(Index(docnos))}, topics=TOPICS, qrels=QRELS)
+        [system] = study.systems
+        assert study.is_of_judged_collection(system, {"1_1": {"z": 1.0}}) is expected
+
+
+def test_conversations_of_tests_are_those_of_the_topics():
+    topics = TOPICS.assign(qid=["x", "y"], qconversation=["c", "c"], qturn=[1, 2])
+    study = Study({"x": Finds()}, topics=topics, qrels=QRELS.assign(qid=["x", "y"]))
+    clusters = study.clusters(["x", "y"], "conversation")
+    assert clusters != study.clusters(["x", "y"], "turn")
+
+
+def test_a_file_of_judgements_may_be_named_like_a_variant(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    qid = ikat.dataset("ikat:sample").get_topics()["qid"][0]
+    (tmp_path / "ptkb_mine.qrels").write_text(f"{qid} 0 a 1\n")
+    assert Study({"x": Finds()}, "ikat:sample", qrels="ptkb_mine.qrels").judged == [qid]
