@@ -10,6 +10,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from llms.batch_server import DROPPED, BatchServer
@@ -20,7 +21,15 @@ from openai.resources.files import Files
 from pyterrier_ikat.completions.kinds import QUERIES
 from pyterrier_ikat.errors import UsageError, commands_advised
 from pyterrier_ikat.events import in_chain
-from pyterrier_ikat.llms import BatchUnderWay, BudgetExceeded, Completion, FatalLLMError, batch, llm
+from pyterrier_ikat.llms import (
+    BatchUnderWay,
+    BudgetExceeded,
+    Completion,
+    FatalLLMError,
+    Request,
+    batch,
+    llm,
+)
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import Waiting
 
@@ -817,3 +826,86 @@ def test_what_is_under_way_can_be_sent_to_another_process():
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
     made = llm("openai:m batch=on")
     assert pickle.loads(pickle.dumps(made)).batches == made.batches
+
+
+@pytest.mark.parametrize(
+    ("status", "counts", "told"),
+    [
+        ("in_progress", (4, 1, 2), "in progress, 3 of 4 done"),
+        ("in_progress", (0, 0, 0), "in progress"),
+        ("finalizing", None, "finalizing"),
+    ],
+)
+def test_a_job_notes_what_the_provider_says(status, counts, told):
+    job = batch.Job("file-1", "answer", ["k"], 0, 0.0, 1.0)
+    assert job.status == batch.INTERRUPTED
+    of_requests = None
+    if counts is not None:
+        of_requests = SimpleNamespace(total=counts[0], completed=counts[1], failed=counts[2])
+    job.note(SimpleNamespace(id="batch_1", status=status, request_counts=of_requests))
+    assert (job.batch, job.status) == ("batch_1", told)
+
+
+def test_the_list_of_batches_comes_back_as_it_was_written(tmp_path):
+    cache = CompletionCache(tmp_path / "c.sqlite")
+    assert batch.jobs_of(cache) == []
+    jobs = [
+        batch.Job("file-2", "answer", ["b", "a"], 1, 0.5, 2.0, "batch_2", "in progress", 3, True),
+        batch.Job("file-1", "rewrite", ["c"], 0, 0.0, 1.0),
+    ]
+    batch.keep_jobs(cache, jobs)
+    assert batch.jobs_of(cache) == jobs
+    assert batch.list_path(cache) == Path(f"{cache.path}.batches")
+    cache.close()
+
+
+def test_the_most_tokens_of_a_prompt_are_its_bytes_and_what_frames_it():
+    (request,) = ask("tea\u8336\ud800")  # 3 + 3 + 3 bytes
+    assert batch.most_tokens(request) == 9 + len("user") + 3 + 3
+    two = Request([{"role": "user", "content": "a"}] * 2, "answer", "1_1")
+    assert batch.most_tokens(two) == 2 * (1 + 4 + 3) + 3
+    (shaped,) = ask("a", structure=QUERIES.structure)
+    schema = len(json.dumps(QUERIES.structure.schema))
+    assert batch.most_tokens(shaped) == 1 + 4 + 3 + 3 + schema
+
+
+def test_the_messages_say_which_requests_wait_where(server, model, home):
+    under_way(model(), "a", "b")
+    under_way(model(), "c", stage="rewrite")
+    waiting = under_way(model(), "b").waiting
+    assert waiting == [Waiting("answer", 2, "batch_0", "validating")]
+    server.end("batch_0", answer=lambda body: said("half", "length"))
+    made = model()
+    first, second = made.ask(ask("a", "b"))
+    assert [type(one).__name__ for one in (first, second)] == ["CutOff", "CutOff"]
+    assert [job["batch"] for job in notes(home)] == ["batch_1"]
+    assert (first.qid, second.qid, first.kept) == ("1_1", "1_2", True)
+
+
+def test_a_key_that_failed_in_a_batch_is_asked_in_the_next_one(server, model):
+    under_way(model(), "a", "b", "c")
+    answers = {
+        "a": refused(401, "no"),
+        "b": refused(402, "no"),
+        "c": refused(404, "no model m"),
+    }
+    server.end("batch_0", answer=lambda body: answers[asked(body)])
+    assert under_way(model(), "a", "b", "c").waiting[0].requests == 2
+    assert server.texts("batch_1") == ["a", "b"]
+    (failure,) = model().ask(ask("c"))
+    assert (type(failure).__name__, failure.qid) == ("BadRequest", "1_1")
+
+
+def test_follow_ups_are_sent_as_batches_of_their_own(server, model):
+    def then(position, outcome):
+        return ask("next")[0] if outcome.text == "answer to a" else None
+
+    made = model()
+    with pytest.raises(BatchUnderWay):
+        made.ask(ask("a"), then)
+    server.complete()
+    with pytest.raises(BatchUnderWay):
+        model().ask(ask("a"), then)
+    assert server.texts("batch_1") == ["next"]
+    server.complete()
+    assert texts(model().ask(ask("a"), then)) == ["answer to next"]

@@ -9,7 +9,15 @@ import pytest
 from chat_server import ask, refused, said
 
 from pyterrier_ikat import progress
-from pyterrier_ikat.events import AskerLeft, Observer, asked_by, hearing, observed, observed_by
+from pyterrier_ikat.events import (
+    AskerLeft,
+    Observer,
+    asked_by,
+    has_left,
+    hearing,
+    observed,
+    observed_by,
+)
 from pyterrier_ikat.llms import (
     LLM,
     Backend,
@@ -24,7 +32,13 @@ from pyterrier_ikat.llms import (
     sending,
 )
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.llms.failures import BadRequest, Unanswered, Unavailable, UnknownMark
+from pyterrier_ikat.llms.failures import (
+    BadRequest,
+    Unanswered,
+    Unavailable,
+    UnknownMark,
+    WrongAnswers,
+)
 from pyterrier_ikat.llms.ledger import Budget, Spend
 from pyterrier_ikat.llms.retry import Retry
 from pyterrier_ikat.llms.sending import Tries, Waiters, longest_beginnings_first
@@ -642,12 +656,80 @@ def test_no_requests_are_no_calls():
 
 
 def test_a_wrong_key_costs_one_call_while_the_others_wait():
-    backend = Script(FatalLLMError("no key"), patience=30.0, concurrency=3)
+    another = threading.Event()
+
+    def no_key(requests):
+        another.wait(0.2)
+        raise FatalLLMError("no key")
+
+    def too_early(requests):
+        another.set()
+        return echo(requests)
+
+    backend = Script(no_key, too_early, too_early, patience=30.0, concurrency=3)
     model, _ = made(backend)
     with pytest.raises(FatalLLMError):
         model.ask(ask(*"abc"))
     assert len(backend.calls) == 1
     assert not model.reached
+
+
+def test_threads_work_for_the_one_who_asks():
+    left, seen = threading.Event(), []
+
+    def step(requests):
+        left.set()
+        seen.append((has_left(), threading.current_thread().daemon))
+        return echo(requests)
+
+    model, _ = made(Script(step))
+    with asked_by(left), pytest.raises(AskerLeft):
+        model.ask(ask("a"))
+    assert seen == [(True, True)]
+
+
+def test_the_costs_of_all_calls_of_an_ask_add_up():
+    model, _ = made(Script(), budget=Budget(**PRICES))
+    with hearing() as heard:
+        model.ask(ask("a", "b", "a"))
+    assert heard[0].spend.calls == model.ledger.total().calls == 2
+    assert (heard[0].spend.known, heard[0].spend.cost) == (1, 4.0)
+
+
+def test_wrong_answers_of_an_object_are_paid_before_the_error():
+    paid = [Reply(None, "m", prompt_tokens=10, completion_tokens=1)]
+    model, entries = made(Script(WrongAnswers("no texts", paid)), budget=Budget(**PRICES))
+    with pytest.raises(WrongAnswers):
+        model.ask(ask("a"))
+    assert [entry.increments["cost"] for entry in entries] == [2.0]
+    unpaid, entries = made(Script(WrongAnswers("one for two")))
+    with pytest.raises(WrongAnswers):
+        unpaid.ask(ask("a"))
+    assert [entry.increments.get("unanswered") for entry in entries] == [1]
+
+
+def test_the_first_error_of_a_batch_is_raised():
+    class Fails(LLM):
+        def settle(self, key, request, *_, **__):
+            raise ValueError(request.qid)
+
+    model = Fails(Script(batch_size=2))
+    with pytest.raises(ValueError, match="1_1"):
+        model.ask(ask("a", "b"))
+
+
+def test_requests_that_have_an_answer_are_not_given_up():
+    cache = CompletionCache(":memory:")
+    key = ask("b")[0].key(Script().identity)
+
+    def step(requests):
+        cache.put(key, Completion("theirs", "script", None, 1, 1, 0.1, False))
+        raise Transient(0.0, "busy")
+
+    backend = Script(step, Transient(0.0, "busy"), batch_size=2)
+    model, _ = made(backend, cache=cache, tries=2)
+    assert texts(model.ask(ask("a", "b"))) == ["Unavailable", "theirs"]
+    assert backend.calls == [["a", "b"], ["a"]]
 
 
 def test_calls_of_a_model_that_has_answered_wait_for_no_first_one():
