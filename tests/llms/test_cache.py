@@ -358,7 +358,6 @@ def test_a_file_is_opened_once_a_process_by_whatever_name(tmp_path, monkeypatch)
 def test_what_replaced_a_removed_file_is_another_cache(tmp_path):
     first = CompletionCache(tmp_path / "a.sqlite")
     first.put("k", COMPLETION)
-    first.close()
     for file in tmp_path.iterdir():
         file.unlink()
     again = CompletionCache(tmp_path / "a.sqlite")
@@ -366,6 +365,7 @@ def test_what_replaced_a_removed_file_is_another_cache(tmp_path):
     again.put("k", replace(COMPLETION, text="new"))
     assert CompletionCache(tmp_path / "a.sqlite").get(["k"])["k"].text == "new"
     again.close()
+    first.close()
 
 
 def test_each_memory_is_its_own_and_stays_behind():
