@@ -136,3 +136,22 @@ def test_models_that_cannot_judge(tmp_path):
         AnswerEquivalence("no/such/model").judge(turns(*ROWS))
     with pytest.raises(UsageError, match="no column query in the turns for answer equivalence"):
         AnswerEquivalence(str(tmp_path / "three")).judge(turns(*ROWS).drop(columns="query"))
+
+
+def test_a_cut_question_is_told_and_a_text_that_just_fits_is_not_cut(tmp_path):
+    folder = save(tmp_path)
+    judge = AnswerEquivalence(folder, max_length=16)
+    # a quarter of 16 is for the question: of four tokens, and of five
+    asked = [
+        ("1_1", "which tea " * 2, "tea", "tea"),
+        ("1_2", "which tea " * 2 + "no", "tea", "tea"),
+    ]
+    fits, cut = judge.judge(turns(*asked))
+    assert not fits.reason.endswith("cut")
+    assert cut.reason.endswith(", texts cut")
+    # 3 special, one separator, one of the question: 11 of both texts, of which one may take more
+    for response, is_cut in ((10, False), (11, True)):
+        [found] = judge.judge(turns(("1_1", "tea", "tea", " ".join(["green"] * response))))
+        assert found.reason.endswith("cut") is is_cut
+        [found] = judge.judge(turns(("1_1", "tea", " ".join(["green"] * response), "tea")))
+        assert found.reason.endswith("cut") is is_cut

@@ -129,3 +129,15 @@ def test_statements_that_are_just_alike_enough_are_the_same():
     found = system([], [], [one("I own a cat.")])  # F1 with "I own a dog.": 6 of 8 words
     assert row(found, least=0.75)["added"] == 1 / 3
     assert row(found, least=0.76)["added"] == 0
+
+
+def test_a_statement_that_is_like_two_labels_counts_once():
+    labels = LABELS[2:].assign(holds=[["a b c", "a b d"]])
+    for learned, added, wrong in (
+        (["a b"], 1, 0),
+        (["a b c", "a b d"], 2, 0),
+        (["a b", "x"], 1, 1),
+    ):
+        found = system([one(text) for text in learned]).assign(qid="a_3")
+        [got] = evaluate_learned({"s": found}, labels).to_dict("records")
+        assert (got["added"], got["wrong"]) == (added / 2, wrong / len(learned))

@@ -594,3 +594,8 @@ def test_passages_of_a_response_are_a_list_of_texts(cell, texts):
             response_frame(turns(1), given)
     else:
         assert response_frame(turns(1), given)["qpassages"].tolist() == [texts]
+
+
+def test_answers_of_no_turn_have_their_columns_too():
+    frame = response_frame(turns(1), answers(1)[:0])
+    assert frame[["qanswer", "qpassages"]].values.tolist() == [["", []]]
