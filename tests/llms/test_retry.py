@@ -2,12 +2,12 @@
 
 import math
 import threading
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyterrier_ikat.llms import retry as retry_module
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.retry import Retry
 from pyterrier_ikat.llms.waits import header_seconds
@@ -125,7 +125,7 @@ def test_waits_end_when_their_sum_would_exceed_the_time():
 def test_a_server_that_never_answered_is_left_after_ten_seconds(monkeypatch):
     assert tried(Retry(tries=99), *[busy(unreached=True)] * 9) == ([5.0, 5.0], 3)
     now = [0.0]
-    monkeypatch.setattr(retry_module.tenacity.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     errors = [busy(3.0, unreached=True) for _ in range(9)]
     slept = []
 

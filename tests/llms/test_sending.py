@@ -278,16 +278,17 @@ def test_requests_go_in_batches_of_the_size_of_the_backend():
     [(5, 2, 8, 3), (4, 2, 8, 2), (5, 1, 3, 3), (1, 9, 8, 1)],
 )
 def test_no_more_threads_are_started_than_have_work(number, size, concurrency, threads):
-    started = set()
+    before, started = set(threading.enumerate()), set()
 
     def step(requests):
-        started.update(one.name for one in threading.enumerate() if "ikat-llm" in one.name)
+        started.update(set(threading.enumerate()) - before)
         return echo(requests)
 
     model, _ = made(Script(*[step] * number, batch_size=size, concurrency=concurrency))
     model.ask(ask(*"abcdefgh"[:number]))
-    assert started == {f"ikat-llm_{thread}" for thread in range(threads)}
-    assert all(one.daemon for one in threading.enumerate() if "ikat-llm" in one.name)
+    names = {thread.name for thread in started if thread.name.startswith("ikat-llm")}
+    assert names == {f"ikat-llm_{thread}" for thread in range(threads)}
+    assert not any(thread.is_alive() for thread in started)
 
 
 def test_a_failed_try_counts_what_it_cost_and_the_next_one_its_answers(monkeypatch):

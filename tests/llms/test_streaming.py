@@ -232,6 +232,13 @@ PICK = [{"role": "user", "content": "Write <pick>NAME</pick>."}]
         ("<PICK>Mint", Reading((), PICK), None),
         ("Mint <pick>tea</pick> and", Reading((), PICK), "Mint <pick>tea</pick> and"),
         ("<b>Mint</b> and", Reading(), "<b>Mint</b> and"),
+        ("HERE IS my", Reading(), None),
+        ("Here is my thought process: hm", Reading(), None),
+        ("Here is my thought process: hm. Here is my response: Mint", Reading(), "Mint"),
+        ("Analysis", Reading(), None),
+        ("Mint `<think>", Reading(), "Mint"),
+        ("Mint `<think>` it", Reading(), "Mint `<think>` it"),
+        ("Mint <think>hm", Reading(), None),
     ],
 )
 def test_what_is_seen_of_an_unfinished_text(text, reading, seen):
