@@ -234,3 +234,73 @@ def test_what_a_total_has_beyond_its_parts_is_counted(prompt, written, reasoning
         prompt, written, prompt + written + reasoning, **thought(reasoning), **stored(cached)
     )
     assert tokens_of(told) == Tokens(prompt, cached, written + reasoning)
+
+
+def details(cached, stored_now, **more):
+    found = {"cached_tokens": cached, "cache_write_tokens": stored_now}
+    return {"prompt_tokens_details": found, **more}
+
+
+@pytest.mark.parametrize(
+    ("told", "right"),
+    [
+        (usage(MOST_TOKENS, 0), Tokens(MOST_TOKENS, None, 0)),
+        (usage(9.0, 5), Tokens(9, None, 5)),
+        (usage(9, None), Tokens(9, None, None)),
+        (usage(None, 5), Tokens(None, None, 5)),
+        (usage(0, 5), Tokens(None, None, 5)),
+        (usage(5, "many", 10), Tokens(5, None, None)),
+        (usage(None, 5, **thought(7)), Tokens(None, None, 12)),
+        (usage(None, 5, **thought(5)), Tokens(None, None, 5)),
+        (usage(9, 5, **thought(5)), Tokens(9, None, 5)),
+        (usage(9, 5, input_tokens=1, output_tokens=1), Tokens(9, None, 5)),
+        (usage(9, 5, cached_tokens=3, num_cached_tokens=7), Tokens(9, 7, 5)),
+        (usage(9, 5, cached_tokens=-3), Tokens(9, 0, 5)),
+        (usage(9, 5, cached_tokens=0), Tokens(9, 0, 5)),
+        (usage(100, 10, 160, **details(20, 30)), Tokens(150, 20, 10)),
+        (usage(100, 10, 130, **details(20, 30)), Tokens(120, 20, 10)),
+        (usage(100, 10, 140, **details(20, 30)), Tokens(130, 20, 10)),
+        (usage(100, 10, 167, **details(20, 30), **thought(7)), Tokens(150, 20, 17)),
+        (usage(100, 10, 117, **details(20, 30), **thought(7)), Tokens(100, 20, 17)),
+        (usage(100, 10, 130, **details(20, 0), **thought(20)), Tokens(100, 20, 30)),
+        (usage(10, 5, 100, cache_read_input_tokens=60), Tokens(70, 60, 30)),
+        (usage(10, 5, 45, cache_read_input_tokens=60), Tokens(40, 40, 5)),
+        (usage(10, 5, 100, **stored(60)), Tokens(70, 60, 30)),
+        (usage(100, 5, 190, **stored(60)), Tokens(100, 60, 90)),
+        (usage(100, 10, 110, cache_read_input_tokens=60), Tokens(100, 60, 10)),
+        (usage(100, 10, cache_creation_input_tokens=160), Tokens(260, None, 10)),
+        (usage(100, 10, cache_creation_input_tokens=100), Tokens(100, None, 10)),
+        (
+            {
+                "input_tokens": 100,
+                "output_tokens": 10,
+                "total_tokens": 110,
+                "cache_read_input_tokens": 60,
+            },
+            Tokens(100, 60, 10),
+        ),
+        (usage(100, 10, 115, **thought(20)), Tokens(100, None, 30)),
+        (usage(100, 10, 145, **thought(20)), Tokens(100, None, 45)),
+    ],
+    ids=str,
+)
+def test_what_stands_beside_the_counts_is_added_to_its_own(told, right):
+    assert tokens_of(told) == right
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ({"usage": usage(0, 0), "x_groq": {"usage": usage(9, 5)}}, Tokens(9, None, 5)),
+        ({"usage": usage(9, 5), "x_groq": {"usage": usage(7, 7)}}, Tokens(9, None, 5)),
+        ({"choices": []}, UNKNOWN_TOKENS),
+        ({"choices": {"0": {"usage": usage(9, 5)}}}, UNKNOWN_TOKENS),
+        ({"choices": [{}, {"usage": usage(9, 5)}]}, UNKNOWN_TOKENS),
+        ([{"usage": usage(9, 5)}], UNKNOWN_TOKENS),
+        ({"usage": {"completion_tokens": 5}}, Tokens(None, None, 5)),
+    ],
+    ids=str,
+)
+def test_the_first_usage_with_a_count_is_read(answer, right):
+    assert tokens_in(answer) == right
+    assert tokens_in(answer).is_known == (right != UNKNOWN_TOKENS)
