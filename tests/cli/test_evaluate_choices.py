@@ -401,3 +401,18 @@ def test_a_dataset_is_named_or_that_of_the_folders(made, tmp_path):
     (tmp_path / "x.trec").write_text("1_1 Q0 a 1 2.0 x\n")
     with pytest.raises(UsageError, match="--of actions needs the dataset: give --dataset"):
         module._dataset("actions", None, [str(tmp_path / "x.trec")])
+
+
+def test_passages_are_not_scored_by_judgements_of_statements(call, refused, made):
+    words = ("evaluate", made.runs / "raw", "--dataset", "ikat:sample", "--qrels", "ptkb")
+    assert "judge PTKB statements" in refused(call(*words))
+
+
+def test_a_baseline_is_a_system_and_not_one_of_its_repeats(call, refused, tmp_path):
+    (tmp_path / "qrels").write_text("1_1 0 a 1\n")
+    for name in ("raw", "raw.repeat-2", "other"):
+        (tmp_path / f"{name}.trec").write_text("1_1 Q0 a 1 2.0 x\n")
+    runs = [tmp_path / f"{name}.trec" for name in ("raw", "raw.repeat-2", "other")]
+    words = ("evaluate", *runs, "--qrels", tmp_path / "qrels", "--measures", "P@1", "--baseline")
+    assert "the baseline 'raw.repeat-2' is not one of" in refused(call(*words, "raw.repeat-2"))
+    assert call(*words, "raw").exit_code == 0

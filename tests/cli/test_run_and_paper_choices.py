@@ -21,7 +21,7 @@ from pyterrier_ikat.papers.published import (
     Matrix,
     Prompts,
 )
-from pyterrier_ikat.tables import Cell, Column, Table
+from pyterrier_ikat.tables import Cell, Column, Table, of_frame
 
 run = import_module("pyterrier_ikat.cli.run")
 paper = import_module("pyterrier_ikat.cli.paper")
@@ -272,6 +272,7 @@ def test_a_simulation_gets_its_options_and_tells_circles(call, monkeypatch, plan
         ((True, None), "a plan needs models and indexes"),
         ((False, 2), "table 3 of mine is printed as published.* omit --repeats"),
         ((False, 1), "omit --repeats"),
+        ((False, 0), "omit --repeats"),
     ],
 )
 def test_a_printed_table_runs_nothing(options, told):
@@ -383,25 +384,25 @@ def test_the_needs_of_a_part_and_of_its_rows_are_said(with_reasons):
 
 
 @pytest.mark.parametrize("form", ["text", "csv"])
-def test_each_part_of_a_table_is_planned_and_run(capsys, form):
+def test_each_part_of_a_table_is_planned_and_run(capsys, monkeypatch, form):
+    monkeypatch.setattr(paper, "find_spec", lambda name: None)  # no picture is to be drawn
     made = reproduced()
     paper._plan(["p1", "p2"], made, form)
     text = capsys.readouterr()
+    first, second = (table_of("plan", part).written(form) for part in ("p1", "p2"))
     assert made.asked == [("plan", "p1"), ("plan", "p2")]
-    assert text.out.count("plan\n") == 2
-    beside = text.out if form == "text" else text.err
-    assert beside.index("beside p1") < beside.index("beside p2")
-    assert ("beside" in text.out) == (form == "text")
+    if form == "text":
+        assert text.out == f"{first}beside p1\n\n{second}beside p2\n"
+    else:
+        assert text == (f"{first}\n{second}", "beside p1\nbeside p2\n")
     paper._plan(["p1"], reproduced(empty=True), form)
     text = capsys.readouterr()
-    assert "plan" not in text.out.replace("beside", "")
-    assert "beside p1" in text.out + text.err
+    assert text == (("beside p1\n", "") if form == "text" else ("", "beside p1\n"))
     made = reproduced()
     paper._reproduce(["p1", "p2"], made, "x.png", form)
     assert made.asked == [("run", "p1"), ("run", "p2"), ("table", "p1"), ("table", "p2")]
-    text = capsys.readouterr().out
-    assert text.index("p1") < text.index("p2")
-    assert text.count("table") == 2
+    first, second = (table_of("table", part).written(form) for part in ("p1", "p2"))
+    assert capsys.readouterr() == (f"{first}\n{second}", "")
 
 
 @pytest.mark.parametrize(("known", "systems"), [(None, ["a", "b"]), (["b"], ["b"])])
@@ -430,6 +431,10 @@ def test_a_figure_is_drawn_or_its_numbers_shown(capsys, monkeypatch, tmp_path, h
     assert "A note." in text.out
     assert (str(tmp_path / "mine-3.png") in text.out) is has_matplotlib
     assert ("no picture without matplotlib" in text.err) is not has_matplotlib
+    paper._reproduce(figure, made, "mine-3.png", "csv")
+    text = capsys.readouterr()
+    assert text.out == of_frame(frame, [], "").written("csv")
+    assert (str(tmp_path / "mine-3.png") in text.err) is has_matplotlib
 
 
 @pytest.mark.parametrize("plans", [True, False])
@@ -444,9 +449,11 @@ def test_a_matrix_is_planned_or_judged_again(capsys, monkeypatch, plans):
     monkeypatch.setattr(
         "pyterrier_ikat.papers.reproduction.Relabelled", SimpleNamespace(of=lambda *_: labels)
     )
-    paper._relabel("matrix", "made", plans, "text")
-    assert asked == ([] if plans else ["run"])
-    assert capsys.readouterr().out.startswith("plan" if plans else "labels")
+    for form in ("text", "csv"):
+        paper._relabel("matrix", "made", plans, form)
+        expected = table_of("plan" if plans else "labels").written(form)
+        assert capsys.readouterr().out == expected
+    assert asked == ([] if plans else ["run", "run"])
 
 
 def test_every_kind_of_table_says_what_it_needs():
@@ -472,6 +479,72 @@ def test_every_kind_of_table_says_what_it_needs():
     assert text.endswith("What differs from the paper or was decided:\n- One thing is so.")
 
 
+@pytest.mark.parametrize("form", ["text", "csv"])
+def test_a_published_table_stands_before_its_needs(capsys, monkeypatch, form):
+    tables = [table_of("first"), table_of("second")]
+    monkeypatch.setattr("pyterrier_ikat.papers.table.published_tables", lambda *_: tables)
+    parts, others = [part_of(year=2024)], [part_of()]
+    figure = Figure("judged", part_of(turns=7), ["a"], "Judged@10")
+    about = SimpleNamespace(
+        tables={"1": others, "2": parts}, figures={"Figure 3": figure}, deviations=[], link=""
+    )
+    made = reproduced(paper=about)
+    paper._print_published("x", "2", parts, made, form)
+    text = capsys.readouterr()
+    whole = tables[0].written(form), tables[1].written(form)
+    if form == "csv":
+        assert text.out == "".join(whole)
+    else:
+        assert text.out.startswith("\n".join(whole))
+    rest = text.out if form == "text" else text.err
+    assert "Table 2: iKAT 2024" in rest
+    assert "Table 1" not in rest
+    assert "no key" not in rest
+    paper._print_published("x", "Figure 3", figure, made, form)
+    text = capsys.readouterr()
+    assert "Figure 3: iKAT 2023" in (text.out if form == "text" else text.err)
+
+
+@pytest.mark.parametrize("with_reasons", [True, False])
+@pytest.mark.parametrize("link", ["https://paper.example", ""])
+def test_a_paper_is_named_with_its_link_tables_and_figures(with_reasons, link):
+    figure = Figure("judged", part_of(), ["a"], "Judged@10")
+    about = SimpleNamespace(
+        title="Of teas",
+        link=link,
+        tables={"1": [part_of()]},
+        figures={"Figure 3": figure},
+        deviations=[],
+    )
+    lines = list(paper._about_paper(reproduced(paper=about), with_reasons))
+    assert lines[: 2 + bool(link)] == ["Of teas", *([link] if link else []), ""]
+    text = "\n".join(lines)
+    assert text.index("Table 1: iKAT") < text.index("Figure 3: iKAT")
+    assert ("no key" in text) is with_reasons
+
+
+def test_papers_are_listed_with_links_tables_and_figures(monkeypatch):
+    papers = {
+        "a": SimpleNamespace(
+            title="Of teas", link="https://a", tables={"1": 0, "2": 0}, figures={"Figure 3": 0}
+        ),
+        "b": SimpleNamespace(title="Of mint", link="", tables={"I": 0}, figures={}),
+    }
+    monkeypatch.setattr("pyterrier_ikat.papers.published.PAPERS", papers)
+    lines = list(paper._papers())
+    assert lines[:9] == [
+        "a",
+        "  Of teas",
+        "  https://a",
+        "  tables 1, 2; Figure 3",
+        "",
+        "b",
+        "  Of mint",
+        "  tables I",
+        "",
+    ]
+
+
 @pytest.fixture
 def reproduction(monkeypatch):
     """Keeps what a paper is reproduced with, and which of its tables are run or printed."""
@@ -489,7 +562,7 @@ def reproduction(monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.papers.published.find_table", lambda *_: ["p1", "p2"])
     for name in ("_plan", "_reproduce", "_print_published", "_relabel"):
         monkeypatch.setattr(
-            paper, name, lambda *args, called=name: seen.done.append((called, args[0]))
+            paper, name, lambda *args, called=name: seen.done.append((called, args))
         )
     monkeypatch.setattr(paper, "_about_paper", lambda made, reasons: [f"about, {reasons}"])
     return seen
@@ -507,6 +580,7 @@ OPTIONS |= {"out": "papers", "systems": None, "repeats": 1}
         ("x 3 --resources r --plan", "r", {}, ["_plan"]),
         ("x 3 --repeats 2", {}, {"repeats": 2}, ["public", "public", "_reproduce"]),
         ("x 3 --index i", {}, {"index": "i"}, ["public", "public", "_reproduce"]),
+        ("x 3 --dataset d", {}, {"dataset": "d"}, ["public", "public", "_reproduce"]),
         ("x 3 --dataset d --plan", {}, {"dataset": "d"}, ["public", "public", "_plan"]),
         ("x 3 --plan", {}, {}, ["public", "public", "_plan"]),
         (
@@ -524,6 +598,32 @@ def test_a_paper_s_table_is_printed_planned_or_run(
     assert result.exit_code == 0, result.output
     expected = OPTIONS | {"systems": ["a", "b"]} | changed
     assert reproduction.made == [("x", resources, expected)]
+    assert [name for name, _ in reproduction.done] == done
+    assert done[-1] != "_reproduce" or reproduction.done[-1][1][2:] == ("x-3.png", "text")
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "told", "done"),
+    [
+        (Listing(["system"], ["a"]), "", None, ["_print_published"]),
+        (Listing(["system"], ["a"]), "--resources r", None, ["_print_published"]),
+        (Prompts("The prompts", ["x"]), "--resources r", None, ["_print_published"]),
+        (Prompts("The prompts", ["x"]), "--resources r --plan", "a plan needs models", []),
+        (Listing(["system"], ["a"]), "--repeats 2", "omit --repeats", []),
+        (Matrix(2023, "GPT-4", [[1]], ""), "", None, ["_print_published"]),
+        (Matrix(2023, "GPT-4", [[1]], ""), "--resources r", None, ["_relabel"]),
+        (Matrix(2023, "GPT-4", [[1]], ""), "--resources r --plan", None, ["_relabel"]),
+        (Matrix(2023, "GPT-4", [[1]], ""), "--resources r --repeats 2", "omit --repeats", []),
+        (Matrix(2023, "GPT-4", [[1]], ""), "--resources r --turns t", "omit --turns", []),
+    ],
+)
+def test_tables_of_other_kinds_are_printed_or_labelled(
+    call, monkeypatch, reproduction, table, words, told, done
+):
+    monkeypatch.setattr("pyterrier_ikat.papers.published.find_table", lambda *_: table)
+    result = call("paper", "x", "3", *words.split())
+    assert result.exit_code == (0 if told is None else 2)
+    assert told is None or told in " ".join(result.stderr.split())
     assert [name for name, _ in reproduction.done] == done
 
 
