@@ -10,6 +10,7 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.methods import Method
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study import Study
@@ -345,3 +346,52 @@ def test_the_folder_of_a_run_that_responds_notes_its_abstentions(tmp_path):
     assert note.startswith("1 turn without any passage, answered ")
     assert note.endswith(": 2_2")
     assert any(line == f"x: {note}" for line in done.gaps())
+
+
+def test_deviations_from_a_paper_stand_below_the_table_and_in_the_folder(tmp_path):
+    def system(retriever):
+        return ikat.RawUtterance() >> retriever
+
+    entry = Method("x", system, models={"retriever": "SPLADE"})
+    given = {"topics": TOPICS, "qrels": QRELS, "retriever": Finds("a")}
+    done = ikat.run([entry], **given, out=tmp_path)
+    [line] = done.folders["x"].parameters()["deviations"]
+    assert line.startswith("retriever: the paper has SPLADE, this run ")
+    told = f"x: {line}"
+    assert done.table.attrs["deviations"] == [told]
+    assert done.shown().notes[-1] == f"note: {told}"
+    table = ikat.experiment([entry], **given, measures=["RR"])
+    assert table.attrs["deviations"] == [told]
+
+
+def test_a_run_without_judgements_shows_its_names(tmp_path):
+    with pytest.warns(UserWarning, match="none of the turns is judged"):
+        done = ikat.run({"x": Finds("a"), "y": Finds("b")}, topics=TOPICS, out=tmp_path)
+    assert done.table["name"].tolist() == ["x", "y"]
+    assert [row.strip() for row in repr(done).split("\n")] == ["name", "x", "y"]
+    assert list(done.gaps()) == []
+
+
+def test_turns_without_judged_passages_are_told_below_the_table(tmp_path):
+    few = Finds("a", only=("1_1", "1_2"))
+    table = ikat.experiment({"few": few}, **data(), measures=["RR"])
+    assert table["turns"].tolist() == [3]
+    done = ikat.run({"few": Finds("a", only=("1_1", "1_2"))}, **data(out=tmp_path))
+    assert [note for note in done.shown().notes if "2_1" in note]
+
+
+def test_measures_of_the_folder_are_those_asked_for_and_the_tracks(tmp_path):
+    done = ikat.run({"x": Finds("a")}, **data(out=tmp_path), measures=["P@7"])
+    columns = done.folders["x"].measures().columns.tolist()
+    assert columns[0] == "P(rel=1)@7"
+    assert "nDCG@5" in columns
+    default = ikat.run({"y": Finds("a")}, **data(out=tmp_path))
+    assert default.table.columns.tolist()[1:-1] == [
+        name for name in columns if name != "P(rel=1)@7"
+    ]
+
+
+def test_an_empty_list_of_systems_is_refused(tmp_path):
+    for call in (ikat.run, ikat.experiment):
+        with pytest.raises(UsageError, match="there is no system"):
+            call({}, topics=TOPICS, qrels=QRELS)

@@ -264,6 +264,7 @@ def test_an_index_without_a_judged_passage_is_refused(data, way):
     with pytest.raises(UsageError, match="here has none of the 2 passages judged in mine") as told:
         check_collection(Index(("z",)), data, "mine", QRELS)
     assert way in str(told.value)
+    assert ("To run its topics on your own passages" in str(told.value)) is bool(way)
     assert ("`ikat submit" in str(told.value)) is (data.year is not None)
 
 

@@ -198,5 +198,32 @@ def test_models_are_connected_before_the_first_question_alone(monkeypatch):
 def test_systems_share_what_they_open_and_the_given_ledger():
     ledger = ikat.llms.Ledger()
     first, second = open_systems(["ad", "qr"], ledger, llm="recorded:sample", retriever=Finds())
-    assert first.models == second.models
+    assert first.models[0] is second.models[0]
     assert first.models[0].ledger is ledger
+
+
+def test_the_retriever_may_be_inside_a_fusion():
+    fused = ikat.RRF(Finds(), Finds("x"))
+    assert System.of(fused).retriever == Finds()
+
+
+def test_only_a_retriever_of_splade_gets_the_models_of_splade(monkeypatch):
+    seen = []
+
+    def opened_index(self, known):
+        seen.append((self.retriever, self.splade_model))
+        return {"index": None, "retriever": Finds()}
+
+    monkeypatch.setattr(Resources, "_opened_index", opened_index)
+    systems = ["raw:retriever=bm25", "raw:retriever=splade", "raw"]
+    open_systems(systems, index="x", splade_model="m")
+    assert seen == [("bm25", None), ("splade", "m"), (None, "m")]
+
+
+def test_own_prompts_may_be_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "answer.jinja").write_text("{{ question }}")
+    given = {"llm": "recorded:sample", "retriever": Finds(), "prompts": "~/prompts"}
+    [system] = open_systems("ad", **given)
+    assert str(tmp_path) in repr(system.pipeline)
