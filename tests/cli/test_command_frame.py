@@ -170,6 +170,10 @@ def in_folder(tmp_path, monkeypatch):
             ["ad", "--llm", "openai:e", "--resources", " second_llm = recorded:x=1 "],
             {"names": ("ad",), "llm": "openai:e", "second_llm": "recorded:x=1"},
         ),
+        (
+            ["ad", "--llm", "openai:e", "--resources", "other.toml"],
+            {"names": ("ad",), "llm": "openai:e", "reranker": "bi:x"},
+        ),
         (["ad", "--resources", "a=b.toml"], {"names": ("ad",), "llm": "openai:d"}),
         (
             ["raw", "--resources", "llm=x", "--resources", "retriever=dense"],

@@ -85,7 +85,7 @@ def unmatched(monkeypatch, topics, dataset="d", qrels="q", chosen=False):
     frame = pd.DataFrame({"qid": topics})
     data = SimpleNamespace(get_topics=lambda: frame)
     monkeypatch.setattr(module, "dataset_named", lambda name: data)
-    rankings = {"a": {"1_1": {}, "1_2": {}, "1_3": {}}}
+    rankings = {"a": {"1_1": {}, "1_2": {}, "1_3": {}, "1_4": {}}}
     judged = {"1_1": {}, "1_4": {}, "1_5": {}}
     return list(module._unmatched(rankings, judged, dataset, qrels, chosen))
 

@@ -139,7 +139,7 @@ def test_a_plan_that_would_be_refused_ends_with_code_2(call, studied, form):
     done = call(*words)
     assert done.exit_code == 0
     assert studied.calls.pop() == ("plan", ("raw",), "d", {"out": "o", "repeats": 1})
-    assert done.stdout.startswith("plan")
+    assert done.stdout == table_of("plan").written(form)
     studied.refused += ["one reason", "another"]
     done = call(*words)
     assert done.exit_code == 2
