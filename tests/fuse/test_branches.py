@@ -1,0 +1,243 @@
+"""The parts of a fusion of systems, and of scoring pairs, on arrays and frames worked by hand."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fuse.plain import TURNS, Finds, Table, expanded
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import NoResultWarning, column
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.fuse import by_scorer, fusion
+
+
+def numbers(*values):
+    return np.array(values, dtype=np.int64)
+
+
+def test_the_first_row_of_each_turn_is_found_in_each_frame():
+    first, second, third = fusion._find_first_rows(numbers(0, 0, 2, 1, 1, 0), [3, 3, 0])
+    assert first.tolist() == [0, -1, 2]
+    assert second.tolist() == [2, 0, -1]
+    assert third.tolist() == [-1, -1, -1]
+    [nothing] = fusion._find_first_rows(numbers(), [0])
+    assert nothing.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype"),
+    [
+        ([[1, 2], [3]], "int64"),
+        ([[1.5], [2.5]], "float64"),
+        ([[1], [2.5]], "object"),
+        ([["a"], ["b"]], "object"),
+        ([[1], None], "object"),
+    ],
+)
+def test_a_column_keeps_a_number_type_that_all_frames_share(columns, dtype):
+    frames = [
+        pd.DataFrame({} if values is None else {"x": values}, index=range(2))
+        if values is None
+        else pd.DataFrame({"x": values})
+        for values in columns
+    ]
+    assert fusion._find_dtype(frames, "x") == dtype
+
+
+def test_values_of_a_turn_are_those_of_the_last_frame_that_has_it():
+    frames = [
+        pd.DataFrame({"qanswer": ["old t", "old u"]}),
+        pd.DataFrame({"qanswer": ["new t"]}),
+        pd.DataFrame({"other": [1]}),
+    ]
+    firsts = [numbers(0, 1, -1), numbers(0, -1, -1), numbers(-1, -1, 0)]
+    assert fusion._unite_turns(frames, firsts, "qanswer").tolist() == ["new t", "old u", None]
+
+
+def test_values_of_passages_are_those_of_all_frames():
+    frames = [pd.DataFrame({"url": ["a", "b"]}), pd.DataFrame({"x": [1, 2]})]
+    assert fusion._unite_passages(frames, "url").tolist() == ["a", "b", None, None]
+    assert fusion._unite_passages(frames[:1], "url").index.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("lists", "merged"),
+    [
+        ([], []),
+        ([[("1", 0.9)]], [("1", 0.9)]),
+        ([[("1", 0.9), ("2", 0.5)], [("2", 0.7)]], [("1", 0.9), ("2", 0.5)]),
+        ([[("2", 0.9)], [("1", 0.5), ("2", 0.1)]], [("2", 1.0), ("1", 0.5)]),
+        ([[("1", 0.9)], [("2", 0.5)], [("3", 0.1)]], [("1", 1), ("2", 1 / 2), ("3", 1 / 3)]),
+    ],
+)
+def test_statements_are_merged_in_order(lists, merged):
+    assert fusion._merge_statements(lists) == merged
+
+
+def test_branches_are_checked_by_number():
+    with pytest.raises(UsageError, match=r"branch 2 of RRF is 3: give .* as ikat\.RRF\(first, s"):
+        ikat.RRF(Finds({}), 3)
+    with pytest.raises(UsageError, match="num_results=0"):
+        ikat.Union(Finds({}), num_results=0)
+    assert ikat.RRF(Finds({})).num_results == 1000
+    assert ikat.Union(Finds({})).arguments()["branches"] == (Finds({}),)
+    assert "branches" not in ikat.RRF().arguments()
+
+
+def test_texts_are_given_unless_nobody_reads_them():
+    fused = ikat.RRF(Finds({"t": "xy"}), Finds({"t": "yz"}))
+    assert fused(TURNS[:1])["text"].tolist() == ["text of y", "text of x", "text of z"]
+    bare = fused.without_texts()
+    assert "text" not in bare(TURNS[:1]).columns
+    assert "text" in fused(TURNS[:1]).columns
+    branches = ikat.RRF(ikat.Union(), ikat.RRF()).without_texts().branches
+    assert [branch.gives_texts for branch in branches] == [False, False]
+
+
+def test_columns_that_a_fusion_reads_are_known():
+    assert ikat.RRF().transform_inputs() == [["qid", "docno", "query", "rank"]]
+    assert ikat.WeightedSum().transform_inputs() == [["qid", "docno", "query", "rank", "score"]]
+    [columns] = ikat.RRF(Table()).transform_inputs()
+    assert columns[:2] == ["qid", "query"]
+    assert {"docno", "text"} <= set(columns)
+
+
+@pytest.mark.parametrize(
+    ("before", "pushes", "expected"),
+    [
+        ({}, 0, {}),
+        ({}, 1, {"query_0": "tea?"}),
+        ({"query_0": "raw"}, 0, {"query_0": "raw"}),
+        ({"query_0": "raw"}, 1, {"query_0": "tea?", "query_1": "raw"}),
+        ({"query_0": "raw"}, 2, {"query_0": "tea?", "query_1": "raw"}),
+    ],
+)
+def test_a_query_is_pushed_once_whatever_the_branches_push(before, pushes, expected):
+    turns = TURNS[:1].assign(**before)
+    push = pt.Transformer.identity()
+    for number in range(pushes):
+        push = push >> pt.apply.query(lambda row, number=number: f"new {number}")
+    found = ikat.RRF(Finds({"t": "x"}), push >> Finds({"t": "y"}))(turns)
+    pushed = {name: found[name].unique().tolist() for name in found if name.startswith("query_")}
+    assert pushed == {name: [value] for name, value in expected.items()}
+    assert found["query"].unique().tolist() == [f"new {pushes - 1}" if pushes else "tea?"]
+
+
+def test_turns_that_a_branch_lost_are_named_beside_sub_queries():
+    turns = pd.DataFrame(
+        {"qid": ["t::0", "t::1", "u::0"], "query": "q", "qid_0": ["t", "t", "u"], "qsub": [0, 1, 0]}
+    ).assign(query_0="?")
+    fused = ikat.Union(Finds({"t::0": "x", "u::0": "x"}), Finds({"t::1": "y"}))
+    with pytest.warns(NoResultWarning) as caught:
+        found = fused(turns)
+    assert [str(warning.message).partition(":")[0] for warning in caught] == [
+        "branch 2 of Union found no passage for 1 turn (u)"
+    ]
+    assert found["qid"].tolist() == ["t::0", "u::0", "t::1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ikat.Union(Finds({"t::0": "x", "u::0": "x"}), Finds({"t::1": "y", "u::0": "y"}))(turns)
+
+
+def test_a_branch_of_other_turns_is_named_with_its_first():
+    other = pt.apply.generic(lambda rows: rows.assign(qid=["z", "y"], docno="d", rank=0, score=1.0))
+    with pytest.raises(DataError, match="branch 2 of RRF returns y, which is not a qid of its inp"):
+        ikat.RRF(Finds({"t": "x"}), other)(TURNS)
+
+
+# Pairs
+
+
+@pytest.mark.parametrize(
+    ("at_once", "groups"),
+    [
+        (100, [([0, 1, 0, 1, 2, 3, 4, 3, 4], [0, 0, 1, 1, 2, 3, 3, 4, 4])]),
+        (5, [([0, 1, 0, 1, 2], [0, 0, 1, 1, 2]), ([3, 4, 3, 4], [3, 3, 4, 4])]),
+        (
+            1,
+            [
+                ([0, 1, 0, 1], [0, 0, 1, 1]),
+                ([2], [2]),
+                ([3, 4, 3, 4], [3, 3, 4, 4]),
+            ],
+        ),
+    ],
+)
+def test_pairs_of_whole_turns_are_made_in_groups(monkeypatch, at_once, groups):
+    monkeypatch.setattr(by_scorer, "PAIRS_AT_ONCE", at_once)
+    turn, sub_turn = numbers(0, 0, 1, 2, 2), numbers(0, 0, 1, 2, 2)
+    found = [
+        (candidates.tolist(), subs.tolist())
+        for candidates, subs in by_scorer._pair_up(turn, sub_turn)
+    ]
+    assert found == groups
+    [(candidates, subs)] = by_scorer._pair_up(numbers(), numbers())
+    assert (len(candidates), len(subs)) == (0, 0)
+
+
+def test_a_pair_has_the_passages_columns_and_the_sub_querys_own():
+    frame = expanded({"t": ["a", "b"]}).assign(qturn=3, url="x")
+    pairs = by_scorer._take_pairs(frame, numbers(1, 0), numbers(0, 1))
+    assert pairs.drop(columns=["rank", "score"]).to_dict("list") == {
+        "docno": ["b", "a"],
+        "text": ["text of b", "text of a"],
+        "url": ["x", "x"],
+        "qid": ["t::0", "t::1"],
+        "query": ["t sub 0", "t sub 1"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("scored", "positions"),
+    [
+        ([("t", "a"), ("t", "b"), ("u", "a")], [0, 1, 2]),
+        ([("u", "a"), ("t", "b")], [2, 1]),
+        ([("t", "c"), ("u", "b"), ("t", "a")], [-1, -1, 0]),
+        ([("v", "a")], [-1]),
+        ([], []),
+    ],
+)
+def test_scored_rows_are_found_by_turn_and_passage(scored, positions):
+    rows = pd.DataFrame({"qid": ["t", "t", "u"], "docno": ["a", "b", "a"]})
+    frame = pd.DataFrame(scored, columns=["qid", "docno"])
+    assert by_scorer._find_positions(rows, frame).tolist() == positions
+
+
+def test_scores_are_put_in_the_order_of_the_rows():
+    frame = expanded({"t": ["ab"]})
+    scores = by_scorer._score_every_row(Table(lambda query, docno: ord(docno)), frame)
+    assert scores.tolist() == [97.0, 98.0]
+    for change, told in (
+        (lambda rows: rows[:1], "returned 1 score for 2 pairs"),
+        (lambda rows: rows.iloc[[0, 0]], "returned a passage twice"),
+        (lambda rows: rows.assign(docno=["a", "z"]), "returned passage z for turn t::0"),
+    ):
+        scorer = pt.apply.generic(lambda rows, change=change: change(rows.assign(score=1.0)))
+        with pytest.raises(DataError, match=told):
+            by_scorer._score_every_row(scorer, frame)
+
+
+def test_candidates_of_a_turn_are_ranked_by_mean_and_cut():
+    lists = expanded({"t": ["ab", "c"], "u": ["c"]}).assign(qweight=[3.0, 3.0, 1.0, 2.0])
+    scorer = Table(lambda query, docno: {"a": 0, "b": 4, "c": 8}[docno] * (query[-1] == "0"))
+    fused = ikat.MeanScore([scorer, Table(lambda query, docno: 2.0)], num_results=2)(lists)
+    assert fused[["qid", "query", "docno", "score", "rank"]].values.tolist() == [
+        ["t", "t?", "c", 4.0, 0],  # (3/4 * 8 + 1/4 * 0) / 2 + 1
+        ["t", "t?", "b", 2.5, 1],
+        ["u", "u?", "c", 5.0, 0],
+    ]
+    assert "qweight" not in fused.columns
+
+
+def test_the_text_to_rank_by_is_the_scorers_query_alone():
+    lists = expanded({"t": ["ab"], "u": ["c"]}).assign(qanswer=column(["one", "one", "two"]))
+    scorer = Table(lambda query, docno: {"a": 1, "b": 2, "c": 3}[docno])
+    fused = ikat.RerankAgainst(scorer, "qanswer", 1)(lists)
+    assert scorer.seen[0]["query"].tolist() == ["one", "one", "two"]
+    assert fused[["qid", "query", "docno", "score", "rank"]].values.tolist() == [
+        ["t", "t?", "b", 2.0, 0],
+        ["u", "u?", "c", 3.0, 0],
+    ]
