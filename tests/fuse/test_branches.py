@@ -128,18 +128,37 @@ def test_a_query_is_pushed_once_whatever_the_branches_push(before, pushes, expec
 
 def test_turns_that_a_branch_lost_are_named_beside_sub_queries():
     turns = pd.DataFrame(
-        {"qid": ["t::0", "t::1", "u::0"], "query": "q", "qid_0": ["t", "t", "u"], "qsub": [0, 1, 0]}
-    ).assign(query_0="?")
-    fused = ikat.Union(Finds({"t::0": "x", "u::0": "x"}), Finds({"t::1": "y"}))
+        {"qid": ["t::0", "t::1", "u::0", "u::1"], "query": "q", "qid_0": ["t", "t", "u", "u"]}
+    ).assign(query_0="?", qsub=[0, 1, 0, 1])
+    fused = ikat.Union(Finds({"t::0": "x", "u::0": "x", "u::1": "x"}), Finds({"t::1": "y"}))
     with pytest.warns(NoResultWarning) as caught:
         found = fused(turns)
     assert [str(warning.message).partition(":")[0] for warning in caught] == [
         "branch 2 of Union found no passage for 1 turn (u)"
     ]
-    assert found["qid"].tolist() == ["t::0", "u::0", "t::1"]
+    assert sorted(found["qid"]) == ["t::0", "t::1", "u::0", "u::1"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ikat.Union(Finds({"t::0": "x", "u::0": "x"}), Finds({"t::1": "y", "u::0": "y"}))(turns)
+
+
+def test_columns_of_sub_queries_that_a_branch_drops_come_back():
+    turns = pd.DataFrame({"qid": ["t::0"], "query": "q", "qid_0": "t", "qsub": 0, "query_0": "?"})
+    drops = pt.apply.generic(lambda rows: rows.drop(columns=["qid_0", "qsub", "query_0"]))
+    fused = ikat.RRF(drops >> Finds({"t::0": "x"}), drops >> Finds({"t::0": "y"}))(turns)
+    assert fused[["qid", "qid_0", "qsub", "query_0"]].values.tolist() == [["t::0", "t", 0, "?"]] * 2
+    assert [ikat.RRF()(fused)["qid"].tolist(), fused["docno"].tolist()] == [["t", "t"], ["x", "y"]]
+
+
+def test_a_frame_without_what_a_fusion_reads_is_refused():
+    for lacking in ("rank", "docno", "query"):
+        frame = expanded({"t": ["a"]}).drop(columns=lacking)
+        with pytest.raises((DataError, ValueError), match=lacking):
+            ikat.Interleave()(frame)
+    bare = Finds({"t": "y"}) >> pt.apply.generic(lambda rows: rows.drop(columns="text"))
+    with pytest.raises(pt.validate.InputValidationError, match="text"):
+        ikat.RRF(Finds({"t": "x"}), bare)(TURNS)
+    assert "text" not in ikat.RRF(bare, bare)(TURNS[:1]).columns
 
 
 def test_a_branch_of_other_turns_is_named_with_its_first():
@@ -230,6 +249,8 @@ def test_candidates_of_a_turn_are_ranked_by_mean_and_cut():
         ["u", "u?", "c", 5.0, 0],
     ]
     assert "qweight" not in fused.columns
+    plain = lists.drop(columns=["qid_0", "qsub", "query_0"])
+    assert "qweight" not in ikat.MeanScore([scorer])(plain).columns
 
 
 def test_the_text_to_rank_by_is_the_scorers_query_alone():

@@ -108,3 +108,22 @@ def test_a_row_without_a_text_is_an_error(name):
     frame.loc[2, name] = None
     with pytest.raises(DataError):
         ikat.BM25Rerank()(frame)
+
+
+def test_one_text_of_another_script_among_blank_ones_is_told():
+    foreign = turn("1_1", "tea", {"d1": "чай", "d2": " "})
+    with pytest.warns(NoResultWarning, match=r"1 turn without a .*: 1_1; BM25 scores them 0"):
+        ikat.BM25Rerank()(pd.concat([foreign, turn("1_2", "tea")], ignore_index=True))
+
+
+def test_turns_of_equal_texts_are_told_apart_by_their_queries():
+    both = pd.concat([turn("1_1", "tea"), turn("1_2", "dogs")], ignore_index=True)
+    found = ikat.BM25Rerank()(both)
+    best = found[found["rank"] == 0]
+    assert best[["qid", "docno", "query"]].values.tolist() == [
+        ["1_1", "d1", "tea"],
+        ["1_2", "d4", "dogs"],
+    ]
+    assert found.index.tolist() == list(range(12))
+    with pytest.raises(DataError, match="text"):
+        ikat.BM25Rerank()(both.drop(columns="text"))

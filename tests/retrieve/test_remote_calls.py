@@ -90,6 +90,12 @@ def test_calls_have_the_settings_of_the_operator(server):
     assert server.callers[-1] == Caller(URL, "IKAT_SEARCH_KEY", 120.0, 8, 6)
 
 
+def test_answers_of_several_calls_are_put_together(server):
+    found = ikat.Remote(URL, num_results=10_000)(turns("tea", "tram", "bus"))
+    assert found["qid"].tolist() == ["1_1", "1_1", "1_2", "1_2", "1_3", "1_3"]
+    assert [body["queries"] for body in server.bodies] == [["tea"], ["tram"], ["bus"]]
+
+
 def test_no_query_asks_no_server(server):
     assert len(ikat.Remote(URL)(turns())) == 0
     with pytest.warns(NoResultWarning):

@@ -247,3 +247,32 @@ def test_terms_of_feedback_have_two_to_twenty_letters(letters, counts):
     }
     (weights,) = ikat.RM3(stemmer="none")(pd.DataFrame([row]))["query_toks"]
     assert (term in weights) is counts
+
+
+def test_a_query_frame_has_each_turn_once_with_its_columns():
+    found = results(
+        ("u", "tram", 2.0, "late tram"), ("t", "tea", 1.0, "mint tea"), ("u", "tram", 1.0, "bus")
+    ).assign(qturn=[7, 3, 7], query_vec=0, query_toks=0, other=0)
+    expanded = ikat.RM3(stemmer="none")(found.set_axis([5, 5, 5]))
+    assert expanded.columns.tolist() == ["qid", "query", "qturn", "query_toks"]
+    assert expanded[["qid", "query", "qturn"]].values.tolist() == [
+        ["u", "tram", 7],
+        ["t", "tea", 3],
+    ]
+    assert expanded.index.tolist() == [0, 1]
+    # u: RM1 of late 2/6, tram 2/6, bus 1/3
+    toks = expanded["query_toks"][0]
+    assert toks == pytest.approx({"tram": 0.5 + 0.5 / 3, "late": 0.5 / 3, "bus": 0.5 / 3})
+    for name in ("query", "score", "rank", "text"):
+        with pytest.raises((ikat.IkatError, ValueError), match=name):
+            ikat.RM3()(found.drop(columns=name))
+
+
+def test_best_passages_are_those_of_the_lowest_ranks():
+    found = results(("t", "tea", 1.0, "mint"), ("t", "tea", 9.0, "oats")).assign(rank=[1, 0])
+    (toks,) = ikat.RM3(fb_docs=1, stemmer="none")(found)["query_toks"]
+    assert toks == {"tea": 0.5, "oats": 0.5}
+    (own,) = ikat.RM3(original_weight=1, stemmer="none")(found)["query_toks"]
+    assert own == {"tea": 1.0}
+    (feedback,) = ikat.RM3(original_weight=0, stemmer="none")(found)["query_toks"]
+    assert feedback == pytest.approx({"oats": 0.9, "mint": 0.1})
