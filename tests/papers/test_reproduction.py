@@ -13,7 +13,14 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import find
 from pyterrier_ikat.papers import Reproduction, draw_figure, find_table
-from pyterrier_ikat.papers.reproduction import Relabelled, _averaged, figure_notes, figure_scores
+from pyterrier_ikat.papers.reproduction import (
+    Relabelled,
+    _averaged,
+    _make_index,
+    figure_notes,
+    figure_scores,
+)
+from pyterrier_ikat.prompts import FOLDER
 from pyterrier_ikat.runs import RunFolder
 
 matplotlib.use("Agg")
@@ -404,3 +411,30 @@ def test_a_run_serves_all_tables_of_passages_and_statements(made, monkeypatch):
     assert mine._turns(parts["one"]) == ["1-1_1", "1-1_3", "2-1_2"]
     assert mine._turns(parts["four"]) == ["2-1_1"]
     assert mine._turns(parts["public"]) == ["2-1_2"]
+
+
+def test_an_index_that_is_there_is_not_made_again(tmp_path):
+    (tmp_path / "there").mkdir()
+    _make_index(tmp_path / "there", "ikat:sample")
+    assert list((tmp_path / "there").iterdir()) == []
+    sample = Reproduction(PAPER, "sample", out=tmp_path)
+    assert sample.index_of("splade") == str(tmp_path / "sample.index")
+    assert ikat.PassageIndex(tmp_path / "sample.index").bm25()
+
+
+def test_pairs_are_judged_with_the_users_prompts_and_texts(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    text = (FOLDER / "judge.jinja").read_text(encoding="utf-8")
+    (own / "judge.jinja").write_text(f"MINE {text}", encoding="utf-8")
+    given = {"gpt-3.5-turbo": "recorded:sample", "prompts": str(own)}
+    mine = Relabelled.of(MATRIX, Reproduction(PAPER, given, dataset="ikat:sample", out=tmp_path))
+    [request, *_] = mine.judge().requests(mine.pairs[:1])
+    assert "MINE" in request.messages[-1]["content"]
+    official = ikat.dataset("ikat:sample").get_qrels()
+    assert (
+        mine.pairs[["qid", "docno"]].values.tolist() == official[["qid", "docno"]].values.tolist()
+    )
+    assert mine.plan()["calls"].sum() == len(official)
+    texts = SimpleNamespace(transform=lambda rows: rows.assign(text="mine"))
+    assert set(replace(mine, texts=texts).pairs["text"]) == {"mine"}

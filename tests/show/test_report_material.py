@@ -278,7 +278,7 @@ def test_a_runs_stages_tell_queries_and_calls(tmp_path):
             "qid": "1_1",
             "stage": "b",
             "asked": calls[2:],
-            "found": [{"query": "q1"}, {"query": "q2"}],
+            "found": [{"query": "which tea"}, {"query": "q2"}],
         },
         {"qid": "1_1", "stage": "c", "found": [{"query": "q1"}]},
         {"qid": "1_2", "stage": "a", "wrote": {"query": "first"}},
@@ -289,7 +289,7 @@ def test_a_runs_stages_tell_queries_and_calls(tmp_path):
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder.path / "stages.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     searched, found = read_stages(folder)
-    assert searched == {"1_1": ["q1", "q2", "q1"], "1_2": ["second"], "1_3": []}
+    assert searched == {"1_1": ["which tea", "q2", "q1"], "1_2": ["second"], "1_3": []}
     assert found["1_1"] == [
         Call("rewrite 2", "a", [{"role": "user"}], "tea"),
         Call("rewrite", "a", [], "no answer", failed=True),
@@ -431,3 +431,10 @@ def test_texts_that_a_dataset_refuses_are_told(monkeypatch):
     assert find_material([with_texts], OwnData(), None, None).notes == ()
     without = find_material([PLAIN], None, None, None)
     assert "give texts=, the text_loader() of the index" in without.notes[1]
+
+
+def test_a_file_may_be_named_like_judgements_of_statements(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ptkb.txt").write_text("1-1_1 0 a 2\n")
+    found = find_material([PLAIN], ikat.dataset("ikat:sample"), "ptkb.txt", None)
+    assert found.qrels["docno"].tolist() == ["a"]
