@@ -12,6 +12,7 @@ from operators import CHAT, a_turn, found, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.events import Observer, observed_by
 from pyterrier_ikat.generate.respond import NoTextWarning, responses_without_model
 from pyterrier_ikat.generate.sampled_queries import (
     QueryRanking,
@@ -22,7 +23,7 @@ from pyterrier_ikat.generate.sampled_queries import (
     spread,
     word_vectors,
 )
-from pyterrier_ikat.generate.statements import check_numbered, examples_of
+from pyterrier_ikat.generate.statements import EXAMPLE_CONVERSATIONS, check_numbered, examples_of
 from pyterrier_ikat.generate.utterances import QueryFile
 
 G = ikat.generate
@@ -286,11 +287,58 @@ def test_examples_are_the_first_conversations_with_a_rewrite(tmp_path):
     assert examples_of(0, "no such data", rewrites=True) == []
 
 
+def test_examples_of_some_data_are_named_in_their_order(tmp_path, monkeypatch):
+    path = tmp_path / "topics.json"
+    path.write_text(json.dumps(topics(("c1", "R1"), ("c2", "R2"), ("c3", "R3"))))
+    monkeypatch.setitem(EXAMPLE_CONVERSATIONS, str(path), ("c3", "c9", "c1"))
+    examples = examples_of(2, str(path), rewrites=False)
+    assert [example.partition("\nuser: ")[2][:3] for example in examples] == ["uc3", "uc1"]
+    with pytest.raises(UsageError, match="has 2 conversations"):
+        examples_of(3, str(path), rewrites=False)
+
+
+class Watch(Observer):
+    """Notes whether a response was shortened, and to how many words."""
+
+    def __init__(self):
+        self.limits = []
+
+    def shorten(self, step, words):
+        self.limits.append(words)
+
+
+@pytest.mark.parametrize(("answer", "limit"), [("One two three.", None), ("One two three four", 3)])
+def test_observers_learn_whether_a_response_is_shortened(answer, limit):
+    watch = Watch()
+    with observed_by(watch):
+        ikat.Respond(scripted(answer)[0], words=3)(found(a_turn(), 1))
+    assert watch.limits == [limit]
+
+
 def test_ids_that_are_no_numbers_are_named_with_their_turn():
     check_numbered(["a", "b"], [{"1": "x", "٢": "y"}, {}])
-    for wrong in ("P3", "2a", "", "1.5"):
+    for wrong in ("P3", "2a", "", "1.5", "²"):
         with pytest.raises(DataError, match=f"turn b: .* the id '{wrong}' is none"):
             check_numbered(["a", "b"], [{"1": "x"}, {"1": "x", wrong: "y"}])
+
+
+def test_a_choice_of_unknown_statements_is_one_failure():
+    frame = pd.concat([a_turn(), a_turn().assign(qid="x"), a_turn().assign(qid="y")])
+    llm, _ = scripted("[9, 8]", "prose", "[9, 2]")
+    chosen = G.SelectStatements(llm, on_error="fallback")(frame)
+    assert chosen["qstatements"].tolist() == [[], [], [("2", 1.0)]]
+    totals = llm.ledger.frame()[["failures", "fallbacks", "dropped"]].sum()
+    assert totals.tolist() == [2, 2, 1]
+    llm, _ = scripted("[9, 8]")
+    with pytest.raises(ikat.IkatError, match="all chosen statements are unknown .no statement 9"):
+        G.SelectStatements(llm)(a_turn())
+    llm, backend = scripted('{"P3": 0.5}', "I own a dog.")
+    named = a_turn().assign(qptkb=[{"P3": "I own a dog."}])
+    for form in ("scores", "copies"):
+        G.SelectStatements(llm, form)(named)
+    with pytest.raises(DataError, match="'P3' is none"):
+        G.SelectStatements(llm)(named)
+    assert len(backend.asked) == 2
 
 
 def test_shown_statements_are_in_the_order_of_the_choice():

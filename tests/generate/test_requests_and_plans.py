@@ -416,6 +416,7 @@ def test_what_is_shown_of_a_text_while_it_is_written():
         citing(text) for text in ("Tea [2].", "Tea [2]. Rye [9]. Hay", "Oat tea. Rye [1]. Hay now")
     ]
     assert shown == ["Tea.", "Tea. [1] Rye. Hay", "Oat tea. Rye. [1]"]
+    assert citing("Tea [3]. Hay") == "Tea. Hay"  # two passages were shown
 
 
 def test_the_plan_of_several_samples_has_a_query_for_each():
