@@ -323,7 +323,7 @@ def test_ids_that_are_no_numbers_are_named_with_their_turn():
 
 
 def test_a_choice_of_unknown_statements_is_one_failure():
-    frame = pd.concat([a_turn(), a_turn().assign(qid="x"), a_turn().assign(qid="y")])
+    frame = pd.concat([a_turn(qid=name, qutterance=f"{name}?") for name in "xyz"])
     llm, _ = scripted("[9, 8]", "prose", "[9, 2]")
     chosen = G.SelectStatements(llm, on_error="fallback")(frame)
     assert chosen["qstatements"].tolist() == [[], [], [("2", 1.0)]]
