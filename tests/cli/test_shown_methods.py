@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyterrier_ikat.cli.inspect import describe, list_methods, one_stage_per_line
+from pyterrier_ikat.cli.inspect import _as_table, describe, list_methods, one_stage_per_line
 from pyterrier_ikat.conversations.datasets import full_names
 from pyterrier_ikat.conversations.public_outputs import output_rows, turn_lists
 from pyterrier_ikat.methods import METHODS, TABLES, methods_of
@@ -192,6 +192,22 @@ def test_amounts_are_in_words(monkeypatch, calls, queries, told):
     assert per_turn == f"Per turn: {told}"
     both = described(monkeypatch, needs=("llm", "index"), takes=("texts", "reranker"))
     assert both[-2] == "Needs llm, index; optional: texts, reranker."
+
+
+def test_arguments_are_given_to_the_original_method(monkeypatch):
+    monkeypatch.setattr(CATALOGUE, "calls_per_turn", lambda entry: ("1", "1"))
+    values = {"n": 3, "depth": 100}
+    for of, name in [(None, "mine"), (SimpleNamespace(name="other"), "other")]:
+        _, _, arguments, *_ = described(monkeypatch, values=values, of=of)
+        assert arguments == f"Arguments: n=3, depth=100; give others as {name}:n=3."
+
+
+def test_a_list_is_indented_and_its_table_explained():
+    entries = [METHODS["aqd_a"], METHODS["raw"]]
+    named = [line for line in list_methods(entries) if "aqd_a" in line]
+    assert named[0].replace("\x1b[36m", "").startswith("  aqd_a")
+    [note] = _as_table(entries).notes
+    assert note == "llm_calls, queries: per turn; s is the number of chosen statements."
 
 
 def test_published_scores_have_their_table(monkeypatch):
