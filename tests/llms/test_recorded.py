@@ -237,7 +237,7 @@ def test_how_many_independent_runs_a_recording_has(recorded, samples, asked, tol
     assert llm(spec).backend.repeats(samples, asked) == told.format(spec.partition(":")[2])
 
 
-def test_a_file_is_known_by_its_path_and_content(recorded, tmp_path):
+def test_a_file_is_known_by_its_path_and_content(recorded, tmp_path, monkeypatch):
     spec = recorded(record())
     content = (tmp_path / "recorded.jsonl").read_bytes()
     backend = llm(spec).backend
@@ -250,6 +250,8 @@ def test_a_file_is_known_by_its_path_and_content(recorded, tmp_path):
     assert (backend.name, backend.source, backend.output) == (spec.partition(":")[2], "", None)
     assert backend.check_turns({"9_9"}) is None
     assert llm("recorded:sample").backend.name == "recorded:sample"
+    monkeypatch.chdir(tmp_path)
+    assert llm("recorded:recorded.jsonl").backend.identity == backend.identity
 
 
 def test_the_texts_of_a_line_are_found_by_its_whole_key(recorded):

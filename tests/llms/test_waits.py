@@ -5,6 +5,7 @@ import pytest
 from pyterrier_ikat.llms.waits import asked_wait, duration, header_seconds
 
 NOW = 1_744_070_340.0
+LIMITS = {"X-RateLimit-Reset-A": "9", "X-RateLimit-Remaining-A": " 0", "X-RateLimit-Reset-B": "5"}
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,8 @@ def test_a_wait_is_read_in_the_fields_and_words_of_an_error(body, seconds):
             5.0,
         ),
         ({}, {"metadata": {"headers": {"X-RateLimit-Reset": 70}}}, 70.0),
+        ({}, {"metadata": {"headers": LIMITS}}, 9.0),
+        ({name.lower(): value for name, value in LIMITS.items()}, None, 9.0),
         ({}, {"metadata": {"headers": "x"}}, None),
         ({}, {"metadata": "x"}, None),
         ({}, "x", None),
