@@ -196,6 +196,7 @@ def lines_of(*completions, stages=("answer",)):
         (2, 1, 2, "text 3"),  # the fifth text is no run of two
         (9, 0, 2, "text 2"),
         (4, 0, 1, "text 4"),
+        (4, 1, 1, "text 4"),
         (7, 0, 1, "text 4"),
         (3, 4, 9, "text 4"),
         (0, 5, 9, None),
