@@ -156,6 +156,10 @@ def test_conflicting_lines_are_named_and_equal_ones_are_fine(recorded):
         llm(recorded(record("one", item="d1"), record("other"), record("two", item="d1")))
 
 
+def test_lines_of_blanks_are_no_records(recorded):
+    assert texts(llm(recorded("  ", record("a"), "\t", "")), *ask("x")) == ["a"]
+
+
 def test_line_separators_of_unicode_are_text(recorded):
     assert texts(llm(recorded(record("a\u2028b\x85c"))), *ask("x")) == ["a\u2028b\x85c"]
 

@@ -270,11 +270,11 @@ def test_lines_of_other_keys_and_blank_ones_are_left(tmp_path, model):
 
 def test_lines_to_fill_in_keep_the_samples_that_are_known(tmp_path):
     path = tmp_path / "new.jsonl"
-    path.write_text(json.dumps(line(["mint", ""])))
+    path.write_text(json.dumps(line(["mint", ""], model="a person")))
     samples = [asked(sample=number, samples=2) for number in range(2)]
     with pytest.raises(ToFillInError, match='1 line with an empty "completion": 1-1_1 unheard_of'):
         recording(path).ask(samples)
-    assert lines(path) == [line(["mint", ""])]
+    assert lines(path) == [line(["mint", ""], model="a person")]
     more = [asked(sample=number, samples=3) for number in range(3)]
     with pytest.raises(ToFillInError, match="fill them in and run the same command again"):
         recording(path).ask(more)

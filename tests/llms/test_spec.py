@@ -256,7 +256,9 @@ def test_a_penalty_is_between_minus_two_and_two(penalty):
         llm(f"openai:m frequency_penalty={penalty}")
 
 
-@pytest.mark.parametrize("marks", ["''", "'<a> </a> <b>'", "'ab cd'", "'<a '", "'think /think>'"])
+@pytest.mark.parametrize(
+    "marks", ["''", "'<> ><'", "'<a> </a> <b>'", "'ab cd'", "'<a '", "'think /think>'"]
+)
 def test_marks_of_reasoning_are_pairs_of_signs(marks):
     with pytest.raises(UsageError, match="the opening and the closing mark"):
         llm(f"openai:m reasoning={marks}")
