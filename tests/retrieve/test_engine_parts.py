@@ -267,3 +267,17 @@ def test_an_index_of_words_is_no_index_of_vectors(theirs, meta, told):
     assert splade._describe_pyterrier_index(theirs, "a/model")
     with pytest.raises(ikat.UsageError, match="doesn't say which model encoded its passages"):
         splade._describe_pyterrier_index(theirs, None)
+
+
+def test_rows_of_pisa_are_divided_by_their_queries():
+    results = pd.DataFrame(
+        {"qid": [0, 0, 2, 1], "docno": ["a", "b", "c", "a"], "score": [2.0, 1.0, 4.0, 3.0]}
+    )
+    found = pisa._rankings_by_query(results)
+    assert {number: ranking.docnos for number, ranking in found.items()} == {
+        0: ["a", "b"],
+        2: ["c"],
+        1: ["a"],
+    }
+    assert found[0].scores.tolist() == [2.0, 1.0]
+    assert pisa._rankings_by_query(results[:0]) == {}
