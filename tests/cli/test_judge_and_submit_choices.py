@@ -12,6 +12,7 @@ from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import pool_runs
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.tables import Cell, Column, Table
 
 module = import_module("pyterrier_ikat.cli.judge")
 TWO = ["1-1_1", "1-1_2"]
@@ -227,3 +228,76 @@ def test_a_check_counts_errors_and_warnings(call, monkeypatch, dataset, severiti
     counts = f"{errors} error{'s'[: errors != 1]}, {warnings} warning{'s'[: warnings != 1]}"
     assert done.stdout.splitlines() == [*severities, f"f: {counts}"]
     assert asked == [("f", "data", "rag") if name == "check_predictions" else ("f", "data")]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--pairs default --agree default --llm recorded:sample",
+        "--pairs default --agree default --out o",
+        "--pairs default --agree default --fill",
+        "--pairs default",
+        "--agree default",
+        "RUN --llm recorded:sample",
+        "RUN --out o",
+    ],
+)
+def test_labels_are_compared_or_judged_and_nothing_is_ignored(call, refused, made, words):
+    given = [str(made.runs / "raw") if word == "RUN" else word for word in words.split()]
+    line = refused(call("judge", *given, "--dataset", "ikat:sample"))
+    assert line.startswith("give --llm and --out to judge, or --pairs QRELS and --agree QRELS")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--llm recorded:sample --out o", "give RUNs to judge their top passages"),
+        ("RUN --pairs default --llm recorded:sample --out o", "give RUNs to judge"),
+        ("--fill --pairs default --llm recorded:sample --out o", "--fill takes RUNs"),
+        ("--fill RUN --style umbrela --llm recorded:sample --out o", "--fill takes RUNs"),
+    ],
+)
+def test_runs_or_pairs_are_judged(call, refused, made, words, told):
+    given = [str(made.runs / "raw") if word == "RUN" else word for word in words.split()]
+    assert refused(call("judge", *given, "--dataset", "ikat:sample")).startswith(told)
+
+
+def test_labels_are_compared_with_others_over_the_runs(call, made, monkeypatch):
+    asked = []
+
+    def agreement(labels, others, runs):
+        asked.append((labels, others, runs))
+        first, second = (Table([], [Column(name, [Cell("x")])], []) for name in ("first", "second"))
+        return SimpleNamespace(tables=lambda: [first, second])
+
+    monkeypatch.setattr(ikat.evaluation, "agreement", agreement)
+    done = call(
+        *("judge", made.runs / "raw", "--dataset", "ikat:sample", "--turns", "1-1_2"),
+        *("--pairs", made.path / "two.txt", "--agree", "ptkb"),
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stdout.split() == ["first", "x", "second", "x"]
+    assert "\n\nsecond" in done.stdout
+    [(labels, others, runs)] = asked
+    two = read_qrels(made.path / "two.txt")
+    assert labels["docno"].tolist() == two.loc[two["qid"] == "1-1_2", "docno"].tolist()
+    assert len(others) == len(ikat.dataset("ikat:sample").get_qrels("ptkb"))
+    assert list(runs) == ["raw"]
+
+
+def test_a_judge_that_the_runs_asked_is_told_before_it_is_paid(call, monkeypatch, tmp_path):
+    told = []
+    monkeypatch.setattr(module, "tell_circular", lambda *args: told.append(args))
+
+    def judges(runs, pairs, data, spec, out, ledger, **options):
+        assert told
+        ledger.count("judge", "m", calls=1)
+        told.append((pairs, spec, out.name, options))
+
+    monkeypatch.setattr(module, "_judge", judges)
+    given = ("--pairs", "default", "--llm", "recorded:x", "--out", tmp_path / "o")
+    done = call("judge", *given, "--dataset", "ikat:sample", "--depth", "3", "--index", "i")
+    assert done.exit_code == 0, done.output
+    options = {"fill": False, "style": "one-shot", "index_path": "i", "turns": None, "depth": 3}
+    assert told == [(["recorded:x"], ()), ("default", "recorded:x", "o", options)]
+    assert "LLM ledger" in done.stderr
