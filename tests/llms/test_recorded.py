@@ -385,7 +385,7 @@ def test_each_method_of_a_study_replays_its_own_prompt(published):
     own = recording_of(study, "sar-0shot")
     assert (own.ledger, own.on_error) == (study.ledger, "fallback")
     assert (recorded_prompt(own), recorded_prompt(study)) == (OUTPUT, "")
-    assert recorded_prompt("no model") == ""
+    assert recorded_prompt("no model") == recorded_prompt(llm("recorded:sample")) == ""
     assert repr(own) == f"ikat.llm('recorded:{OUTPUT} on_error=fallback')"
     assert recording_of(own, "sar-1shot") is own
     assert recording_of("no model", "sar-1shot") == "no model"
