@@ -263,7 +263,7 @@ def test_topics_have_the_turns_with_the_passages_of_responses(log, tmp_path):
 
 def test_topics_that_cannot_be_saved_are_told(tmp_path):
     (tmp_path / "topics.json").mkdir()
-    with pytest.raises(UsageError, match="can't be saved in .*topics.json"):
+    with pytest.raises(UsageError, match=r"can't be saved in .*topics.json \([A-Z][a-z ]+\): "):
         write_topics(tmp_path / "topics.json", [])
 
 

@@ -97,6 +97,7 @@ STAGES = {
     "cut short": WHOLE[:-12],
     "no gzip": b'{"qid": "1_1"}\n',
     "damaged": WHOLE[:12] + bytes(byte ^ 255 for byte in WHOLE[12:20]) + WHOLE[20:],
+    "no block": WHOLE[:10] + bytes([WHOLE[10] ^ 255]) + WHOLE[11:],
     "no JSON": gzip.compress(b'{"qid": '),
 }
 
