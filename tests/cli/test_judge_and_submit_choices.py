@@ -82,6 +82,7 @@ def test_labels_have_a_note_of_their_judge(call, made, monkeypatch, tmp_path, st
                 self.model = model
 
             def transform(self, pairs):
+                self.model.ledger.count("judge", "m", calls=1)
                 asked.append((name, self.model.model, "text" in pairs.columns))
                 return pairs.iloc[1:].assign(label=2)
 
@@ -104,6 +105,67 @@ def test_labels_have_a_note_of_their_judge(call, made, monkeypatch, tmp_path, st
     assert len(read_qrels(out)) == len(judged) - 1
     told = f"{len(judged) - 1} of {len(judged)} passages judged, 1 without a usable label"
     assert done.stdout.splitlines()[-1] == f"{out}: {told}"
+    assert "LLM ledger" in done.stderr
+
+
+def test_holes_are_filled_with_texts_and_the_new_labels_compared(call, made, monkeypatch, tmp_path):
+    asked, compared = [], []
+    judged = read_qrels(made.path / "two.txt")
+
+    class Filled(SimpleNamespace):
+        def __str__(self):
+            return "filled 2 holes"
+
+    def fill_holes(runs, data, model, judged, depth, texts, say):
+        model.ledger.count("judge", "m", calls=1)
+        asked.append((list(runs), data.name, set(judged["qid"]), depth, texts))
+        return Filled(qrels=judged, model="m", labels=judged.iloc[:1])
+
+    def agreement(labels, others, runs):
+        compared.append(len(labels))
+        return SimpleNamespace(tables=list)
+
+    monkeypatch.setattr(ikat.evaluation, "fill_holes", fill_holes)
+    monkeypatch.setattr(ikat.evaluation, "agreement", agreement)
+    monkeypatch.setattr(module, "text_loader_of", lambda path: f"texts of {path}")
+    out = tmp_path / "filled"
+    done = call(
+        *("judge", "--fill", made.runs / "raw", "--dataset", "ikat:sample", "--turns", "1-1_2"),
+        *("--llm", "recorded:sample", "--depth", "3", "--index", "i", "--out", out),
+        *("--agree", "default"),
+    )
+    assert done.exit_code == 0, done.output
+    assert asked == [(["raw"], "ikat:sample", {"1-1_2"}, 3, "texts of i")]
+    assert compared == [1]
+    assert set(read_qrels(out)["qid"]) == {"1-1_2"} < set(judged["qid"])
+    assert f"{out}: filled 2 holes" in done.stdout
+    note = json.loads((tmp_path / "filled.json").read_text())
+    assert note == {"judged_by": "m", "style": "fill", "filled": "filled 2 holes"}
+    assert "LLM ledger" in done.stderr
+
+
+def test_texts_of_an_index_are_judged(call, made, monkeypatch, tmp_path, sample_index):
+    seen = []
+
+    class Judges:
+        def __init__(self, model):
+            pass
+
+        def transform(self, pairs):
+            seen.append(pairs)
+            return pairs.assign(label=1)
+
+    monkeypatch.setattr(ikat.evaluation, "Judge", Judges)
+    monkeypatch.setattr(
+        ikat.evaluation, "with_gold", lambda pairs, data, texts: texts.transform(pairs)
+    )
+    done = call(
+        *("judge", "--pairs", made.path / "two.txt", "--dataset", "ikat:sample"),
+        *("--llm", "recorded:sample", "--out", tmp_path / "out", "--index", sample_index),
+    )
+    assert done.exit_code == 0, done.output
+    [pairs] = seen
+    assert pairs["text"].str.len().min() > 0
 
 
 def test_filled_labels_have_a_note_of_the_agreement(call, made, recorded, tmp_path):
