@@ -386,3 +386,19 @@ def test_lengths_are_noted_of_answers_that_are_no_recording():
         settled(model, replied("fine"))
     assert noted == [("1_1", 10)]
     assert math.isclose(made().budget.spent, 0.0)
+
+
+def test_only_an_unknown_mark_is_said_to_be_kept(tmp_path):
+    model = made(cache=tmp_path / "c.sqlite")
+    outcome, _ = settled(model, Reply("half", "m", "length"), calls=1)
+    assert (type(outcome), AGAIN in outcome.reason, outcome.kept) == (CutOff, False, False)
+    model.close()
+
+
+def test_what_was_paid_without_a_text_has_possible_counts_alone():
+    count, model = Counts(), made(budget=Budget(price_in=1, price_out=1))
+    wrong = Reply(None, "m", prompt_tokens=10, completion_tokens=-1)
+    model.pay("k", REQUEST, wrong, 0.5, count, usable=False, calls=1)
+    ((_, _, counted),) = count.entries
+    assert (counted["prompt_tokens"], counted["completion_tokens"]) == (10, None)
+    assert (counted["cost"], counted["answered"], counted["calls"]) == (None, False, 1)
