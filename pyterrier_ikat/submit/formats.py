@@ -63,11 +63,7 @@ def as_passages(scores: Mapping[str, float]) -> list[RankedPassage]:
 
 
 TurnRanking = dict[str, tuple[float, bool]]
-"""Passage -> its score, and whether a response uses it; best first."""
-
-
-def _by_score(ranking: TurnRanking) -> TurnRanking:
-    return dict(sorted(ranking.items(), key=lambda entry: -entry[1][0]))
+"""Passage -> its score, and whether a response uses it."""
 
 
 Rank = Annotated[int, Field(ge=0)]
@@ -98,7 +94,7 @@ class RankedTurn23(Lenient):
             for passage in response.passages:
                 entry = (share * passage.score, bool(passage.used))
                 ranking.setdefault(passage.id, entry)
-        return _by_score(ranking)
+        return ranking
 
 
 class RankedTurn25(Lenient):
@@ -112,7 +108,7 @@ class RankedTurn25(Lenient):
         ranking = {}
         for docno, score in self.references.items():
             ranking[docno] = (float(score), docno in used)
-        return _by_score(ranking)
+        return ranking
 
 
 class PtkbStatement(Strict):
