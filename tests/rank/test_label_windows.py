@@ -526,3 +526,26 @@ def test_source_turns_have_the_best_statements_score_and_columns():
     tied = ikat.SourceTurns()(frame.assign(score=1.0))
     assert tied["docno"].tolist() == ["D1", "D3", "D2", "D2"]  # in their order, so not equal
     assert tied["score"].iloc[0] > tied["score"].iloc[1] > tied["score"].iloc[2]
+
+
+def test_columns_that_statements_and_windows_need_are_named():
+    for lacking in ("query", "rank", "text"):
+        with pytest.raises((IkatError, ValueError), match=lacking):
+            listwise(Orders())(five().drop(columns=lacking))
+    for lacking in ("query", "score", "rank"):
+        with pytest.raises((IkatError, ValueError), match=lacking):
+            ikat.SourceTurns()(FOUND.drop(columns=lacking))
+    for lacking in ("qid", "query"):
+        with pytest.raises((IkatError, ValueError), match=lacking):
+            ikat.ListStatements()(turns().drop(columns=lacking))
+
+
+def test_a_scorer_gets_statements_without_a_ranking():
+    seen = []
+
+    def score(rows):
+        seen.append(rows.columns.tolist())
+        return rows.assign(score=1.0, rank=0)
+
+    ikat.RankStatements(pt.apply.generic(score))(turns(qptkb=[PTKB, None]))
+    assert seen == [["qid", "query", "qptkb", "docno", "text"]]

@@ -294,3 +294,11 @@ def test_a_lock_file_that_was_removed_meanwhile_locks_nothing(tmp_path, monkeypa
     monkeypatch.setattr("filelock.lock_descriptor", too_late)
     with hold_lock(tmp_path / "lock") as held:
         assert held is False
+
+
+def test_an_appended_line_is_whole_when_it_is_flushed_to_disk(tmp_path, monkeypatch):
+    sizes = []
+    monkeypatch.setattr("os.fsync", lambda descriptor: sizes.append(os.fstat(descriptor).st_size))
+    for _ in range(2):
+        append_line(tmp_path / "a", "é")
+    assert sizes == [3, 6]

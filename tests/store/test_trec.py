@@ -166,3 +166,12 @@ def test_judgements_of_one_passage_in_two_turns_are_two(tmp_path):
         read_judgements(path)
     with pytest.raises(DataError, match="not a readable text file"):
         read_judgements(tmp_path)
+
+
+def test_a_damaged_body_of_a_packed_file_is_named(tmp_path):
+    path = tmp_path / "packed.gz"
+    path.write_bytes(gzip.compress(b"1_1 0 a 1")[:10] + b"\xff" * 20)
+    with pytest.raises(DataError, match=r"packed\.gz: not a readable text file"):
+        read_judgements(path)
+    with pytest.raises(DataError, match=r"packed\.gz can't be read"):
+        read_rankings(path)
