@@ -88,6 +88,8 @@ def test_a_folder_has_everything_under_one_name(folder):
     assert mine._describe_component("qrels") == ["gpt4", "ptkb"]
     assert mine._describe_component("corpus") is True
     assert mine._describe_component("index") is None
+    mine.topic_variants = (None,)
+    assert mine._describe_component("topics") is True
 
 
 def test_the_units_of_a_folder_are_turns_and_conversations(folder):
@@ -266,6 +268,16 @@ def test_an_object_is_filled_in_to_a_dataset():
         own.text_loader()
     with pytest.raises(UsageError, match="no topics 'x'"):
         own.get_topics("x")
+
+
+def test_the_turns_of_an_object_have_an_index_of_their_own():
+    class Moved(Own):
+        def get_topics(self):
+            return super().get_topics().set_axis([7, 3])
+
+    topics = GivenDataset(Moved()).get_topics("manual")
+    assert topics.index.tolist() == [0, 1]
+    assert topics["qid"].tolist() == ["a", "b"]
 
 
 def test_an_object_keeps_what_it_has():

@@ -158,5 +158,6 @@ def test_texts_are_loaded_of_a_store_that_is_there_or_small(of, monkeypatch, par
     if loads:
         assert data.text_loader().irds_id == "x/train"
     else:
-        with pytest.raises(UsageError, match="index its passages"):
+        reason = f"{data.size} passages, too many to hold" if data.size else "no text loader"
+        with pytest.raises(UsageError, match=f"has {reason}.*: index its passages"):
             data.text_loader()

@@ -366,6 +366,19 @@ def test_the_file_has_a_head_and_a_line_for_each_event(tmp_path):
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
+def test_a_damaged_file_that_is_restored_is_read_again(memory):
+    memory.add("u", [LYON])
+    memory.add("v", [TEA])
+    whole = memory.path.read_bytes()
+    memory.path.write_bytes(whole + b'{"user": 5}\n')
+    for _ in range(2):
+        with pytest.raises(ikat.DataError, match="is not a memory of users, or is damaged"):
+            memory.users()
+    memory.path.write_bytes(whole)
+    assert memory.users() == ["u", "v"]
+    assert len(memory.export("u")) == len(memory.export("v")) == 1
+
+
 @pytest.mark.parametrize("user", ["", 5, None, "a\ud800"])
 def test_a_user_has_an_id(memory, user):
     for call in (
