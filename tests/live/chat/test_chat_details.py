@@ -318,7 +318,7 @@ def test_what_a_memory_cannot_write_costs_no_answer(tmp_path, monkeypatch):
     assert chat.saved == 1
 
 
-def test_each_turn_is_logged_once_and_a_changed_persona_before_it(tmp_path):
+def test_each_turn_is_logged_once_a_changed_persona_before_it(tmp_path):
     chat = chat_of("Rooibos.", "Mint.", out=tmp_path / "chat", ptkb=["I run."])
     chat.say("Which tea?")
     chat.ptkb = {"1": "I run.", "2": "I cook."}

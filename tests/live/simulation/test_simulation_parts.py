@@ -311,7 +311,7 @@ def written(folder, people, rubrics):
     return folder
 
 
-def test_rubrics_belong_to_one_topic_and_users_without_are_omitted(tmp_path):
+def test_rubrics_belong_to_one_topic_users_without_are_omitted(tmp_path):
     people = "2_10;None; NA \n2_1;I run.;;What?\n3_1;I cook.;Where?\n"
     people = '2_10;None;" NA "\n2_1;"I run.; ";What?\n3_1;I cook.;Where?\n'
     folder = written(tmp_path, people, "2-1-r1,a\n2-10-r1,b\n2-1-r2,nan\n")
@@ -388,7 +388,7 @@ def test_users_in_any_order_of_ends_are_compared_in_one_order(tmp_path):
     assert isinstance(users[0], SimulatedUser)
 
 
-def test_players_count_in_the_given_account_and_read_given_prompts(tmp_path):
+def test_players_count_in_the_account_and_read_given_prompts(tmp_path):
     recorded = tmp_path / "recorded.jsonl"
     lines = [
         {"qid": "u1_1", "stage": "simulate_user", "completion": "Which?"},
