@@ -472,6 +472,18 @@ def test_the_passage_files_of_a_folder(tmp_path):
         ("a.jsonl", b'{"id": "1", "text": "\\ud800"}', "line 1: not a passage"),
         ("a.jsonl", b"[" * 100_000, "line 1: not a passage"),
     ],
+    ids=[
+        "line of JSONL",
+        "list",
+        "lines in JSON",
+        "no UTF-8",
+        "no gzip",
+        "cut gzip",
+        "cut bzip2",
+        "no zip",
+        "half a character",
+        "too deep",
+    ],
 )
 def test_a_passage_that_cannot_be_read_is_named(tmp_path, name, content, places):
     path = tmp_path / name
