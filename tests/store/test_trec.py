@@ -123,6 +123,7 @@ def test_a_passage_twice_for_a_turn_is_named(tmp_path):
         (gzip.compress(RUN.encode())[:12], r"run\.txt can't be read"),
         (b"\x1f\x8b no gzip", r"run\.txt can't be read"),
     ],
+    ids=["empty", "blank lines", "cut at its end", "cut early", "no gzip"],
 )
 def test_a_run_that_is_empty_or_damaged_is_named(tmp_path, content, told):
     path = tmp_path / "run.txt"
