@@ -116,6 +116,9 @@ def test_a_command_asks_for_reports_while_it_runs(line):
         with command_line("ikat run"):
             assert line.reports
         assert line.reports is before
+        with pytest.raises(KeyError), command_line("ikat run"):
+            raise KeyError
+        assert line.reports is before
 
 
 def test_an_entry_counts_its_time_from_its_beginning():

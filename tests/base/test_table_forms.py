@@ -222,6 +222,12 @@ def test_the_first_columns_may_be_texts(texts, numeric, noted):
     assert (UNKNOWN_NOTE in table.notes) is noted
 
 
+def test_a_missing_text_is_empty_and_a_missing_number_unknown():
+    frame = pd.DataFrame({"year": [2023.0, None], "by": ["us", None], "turns": [3.0, None]})
+    table = of_frame(frame, texts=1)
+    assert [row[1] for row in cells_of(table)] == [UNKNOWN, "", UNKNOWN]
+
+
 @pytest.mark.parametrize(
     ("decimals", "shown"),
     [

@@ -91,6 +91,7 @@ IDS = {
     '["none"]': ([], [], True, set()),
     '["none", "2"]': (["none", "2"], [], False, set()),
     "[[1, 2], [3]]": (["1", "2", "3"], [], False, set()),
+    '[[{"id": 3}, {"id": 4, "relevant": false}], [5]]': (["3", "5"], [], False, set()),
     '["I am vegan."]': (["I am vegan."], [], True, set()),
     '["I am vegan.", "2"]': (["I am vegan.", "2"], [], False, set()),
     "[3.0, 4]": (["3", "4"], [], False, set()),

@@ -255,6 +255,8 @@ def test_a_mark_is_found_as_models_write_it(mark, written, not_so):
 def test_a_token_of_a_tokenizer_is_a_mark_or_a_part():
     tokens = ["[/THINK]", "<|im_middle|>", " <THINK> ", "<|sep|>", "<unk>", "<ponder>", "assistant"]
     assert [is_mark(token) for token in tokens] == [True, True, True, True, False, False, False]
+    for token in ("<answer>", "</Final_Answer>", "<output>", "</response>", "<think>", "</reason>"):
+        assert is_mark(token)
     assert is_mark("<ponder>", PONDER)
     assert is_mark("<|Im_Middle|>")
 

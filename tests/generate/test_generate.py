@@ -179,6 +179,10 @@ def test_historical_expansion_adds_heaviest_words_of_past_turns(turn):
     assert ikat.generate.HistoricalQueryExpansion(known, words=2)(turn)["query"].tolist() == [
         "And against a cold? caffeine tea"
     ]
+    rewritten = turn.assign(qutterance=turn["query"], query="Which tea helps against a cold?")
+    assert ikat.generate.HistoricalQueryExpansion(known, words=2)(rewritten)["query"].tolist() == [
+        "And against a cold? caffeine tea"
+    ]
     first = ikat.conversation(CHAT[:1])
     assert ikat.generate.HistoricalQueryExpansion(known)(first)["query"].tolist() == [
         CHAT[0]["content"]

@@ -140,12 +140,15 @@ def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
             file.write(line[:9])
         raise OSError(28, "No space left on device")
 
+    assert list(log.known) == ["1-1"]
     with monkeypatch.context() as patched:
         patched.setattr("pyterrier_ikat.runs.log.append_line", full)
         with pytest.raises(OSError, match="No space"):
             log.append(SECOND)
+    assert [turn.number for turn in log.known["1-1"].turns] == [1]
     log.append(SECOND)
     assert len(log.dialogues()[0].turns) == 2
+    assert [turn.number for turn in log.known["1-1"].turns] == [1, 2]
 
 
 def test_another_run_is_refused_and_its_differences_are_named(log):

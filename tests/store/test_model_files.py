@@ -78,6 +78,22 @@ def test_model_loads_once_and_again_when_a_file_of_it_changed(tmp_path, monkeypa
     assert load("m", 8) is not again
 
 
+def test_each_argument_that_names_a_folder_is_watched(tmp_path):
+    folders = [tmp_path / "model", tmp_path / "tokenizer"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "file").write_text("old")
+    load = loaded_once(size=4)(lambda *names: list(names))
+    names = [str(folder) for folder in folders]
+    loaded = load(*names, "torch")
+    assert load(*names, "torch") is loaded
+    for folder in folders:
+        (folder / "file").write_text("of a new training")
+        again = load(*names, "torch")
+        assert again is not loaded
+        loaded = again
+
+
 @pytest.mark.parametrize(
     ("error", "why"),
     [
