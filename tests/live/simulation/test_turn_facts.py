@@ -149,8 +149,8 @@ def test_a_model_that_answers_in_batches_plays_nobody(tmp_path):
 
 
 def test_a_plan_counts_no_turn_that_is_played_already(tmp_path):
-    speaks, _ = scripted("Tea?")
-    judges, _ = scripted('["yes", "yes"]')
+    speaks, _ = scripted(*["Tea?"] * 5)  # both sessions may ask before one answer is kept
+    judges, _ = scripted(*['["yes", "yes"]'] * 5)
     users = [user("u1", patience=2), user("u2", patience=3)]
     first = ikat.simulate(
         {"s": Says("Tea.")}, users, speaks, judges, out=tmp_path / "none", plan=True
