@@ -471,5 +471,8 @@ def test_a_judge_that_a_system_asked_is_told(tmp_path, capsys, err):
         text.err if err else text.out
     )
     assert (text.out if err else text.err) == ""
+    tell_circular(["recorded:none", "openai:gpt-4o"], [str(tmp_path / "mine")])
+    beside_results = capsys.readouterr()
+    assert (beside_results.out, "circular: gpt-4o" in beside_results.err) == ("", True)
     tell_circular(["openai:other"], [str(tmp_path / "mine")])
     assert capsys.readouterr().err == ""

@@ -114,7 +114,7 @@ def test_models_are_those_requested_and_served(tmp_path):
     (tmp_path / "raw.partial").mkdir()
     asked = asked_by([str(folder.path), str(tmp_path / "raw.partial")])
     assert asked == {"aqd": ["gpt-4o", "small", "gpt-4o-2024-08-06"]}
-    [line] = circular(["openai:gpt-4o", "gpt-4o temperature=0", "recorded:sample", "other"], asked)
+    [line] = circular(["recorded:sample", "openai:gpt-4o", "gpt-4o temperature=0", "other"], asked)
     assert "gpt-4o" in line
     assert "aqd" in line
     assert circular(["recorded:sample"], {"raw": ["recorded"]}) == []
