@@ -61,7 +61,7 @@ class Searcher:
         for query, number in zip(queries, numbers, strict=True):
             if query not in self.unanswered:
                 hits = [SimpleNamespace(docid=f"{query}{rank}", score=-rank) for rank in (0, 1)]
-                answers[number] = hits[:depth]
+                answers[number] = [] if query == "nothing" else hits[:depth]
         return answers
 
 
@@ -172,6 +172,8 @@ def test_queries_are_searched_in_batches_of_sixteen(search):
     assert searcher.searched == [(queries[:16], numbers, 1), (queries[16:], ["0", "1"], 1)]
     assert search.search(["a"], 5, 0.9, 0.4, []) == [[["a0", "a1"], [0, -1]]]
     assert search.search([], 5, 0.9, 0.4, []) == []
+    found = search.search(["nothing", "tea"], 1, 0.9, 0.4, [])
+    assert found == [[[], []], [["tea0"], [0]]]
 
 
 def test_a_query_that_anserini_leaves_out_is_named(search, monkeypatch):

@@ -282,6 +282,23 @@ def test_an_answer_that_nobody_waited_for_is_not_the_next_ones(index, monkeypatc
     assert process.ask("present", docnos=["d2"]) == ["d2"]
 
 
+def test_an_opening_that_was_interrupted_is_begun_again(index, monkeypatch):
+    asked(index.bm25(), "tea")
+    process = index.opened().engine
+    os.kill(process.pid, 9)
+    time.sleep(0.05)
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("json.loads", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            process._start()
+    assert process.pid is None
+    assert process.ask("present", docnos=["d2"]) == ["d2"]
+
+
 def test_another_index_at_its_place_is_refused(index):
     before = index.fingerprint()
     asked(index.bm25(), "tea")
