@@ -113,12 +113,14 @@ def test_a_response_of_250_words_stays_without_a_warning(tmp_path):
 
 
 def test_equal_scores_of_statements_keep_their_order(tmp_path):
-    run = made_run(tmp_path / "mine", Data(2023), qstatements=[[("2", 0.5), ("1", 0.5)]] * 6)
-    write_submission(run, Data(2023), tmp_path / "submitted", run_id="x", run_type="automatic")
-    for (first, score), (second, lower) in read_submission(tmp_path / "submitted").turns[
-        "qstatements"
-    ]:
-        assert (first, second, score > lower) == ("2", "1", True)
+    data = Data(2023, ptkb={"1": "I ski.", "2": "I drink tea.", "3": "I hate coffee."})
+    chosen = [("2", 0.5), ("3", 0.5), ("1", 0.5)]
+    run = made_run(tmp_path / "mine", data, qstatements=[chosen] * 6)
+    write_submission(run, data, tmp_path / "submitted", run_id="x", run_type="automatic")
+    for statements in read_submission(tmp_path / "submitted").turns["qstatements"]:
+        assert [statement_id for statement_id, _ in statements] == ["2", "3", "1"]
+        first, second, third = (score for _, score in statements)
+        assert first > second > third
 
 
 def test_a_learned_statement_of_2025_is_submitted_in_its_words(tmp_path):
