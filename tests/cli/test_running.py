@@ -408,17 +408,6 @@ def test_dense_vectors_are_added_to_an_index_and_chosen(call, run, refused, tmp_
     assert RunFolder(out / "raw").parameters()["stages"]["2"] == "index.dense()"
 
 
-def test_devices_are_passed_on_to_what_encodes(call, refused, tmp_path):
-    """Real devices are those of tests/retrieve/test_encoding.py."""
-    path = tmp_path / "i"
-    for devices in ("cuda:99", "cpu, cuda:99"):
-        said = refused(call("index", "ikat:sample", path, "--dense", MINILM, "--devices", devices))
-        assert "can't be used here" in said
-    said = refused(call("index", "ikat:sample", path, "--devices", "cpu,cpu"))
-    assert "--devices is for --splade and --dense: give one of them, or omit it" in said
-    assert not path.exists()
-
-
 @pytest.fixture(scope="module")
 def splade(tmp_path_factory):
     from retrieve.tiny_splade import save_splade

@@ -1,6 +1,5 @@
 """Encoding a large corpus: in parts of a size, on several devices, continued after a kill."""
 
-import json
 import os
 import signal
 import subprocess
@@ -133,21 +132,6 @@ def test_devices_of_an_addition_are_refused_before_it_is_stored(tmp_path):
         ikat.Index(tmp_path / "i").add(CORPUS, devices=["gpu:0"])
     assert len(ikat.PassageIndex(tmp_path / "i")) == 30
     assert len(ikat.DenseIndex(tmp_path / "i")) == 30
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["dense", "splade"])
-def test_the_command_encodes_on_two_devices(tmp_path, kind):
-    model = BUNDLED if kind == "dense" else save_splade(tmp_path / "model")
-    source = tmp_path / "passages.jsonl"
-    source.write_text("\n".join(json.dumps(passage) for passage in CORPUS), encoding="utf-8")
-    command = [sys.executable, "-m", "pyterrier_ikat", "index", str(source), str(tmp_path / "i")]
-    devices = ["--devices", "cpu, cpu"]
-    built = subprocess.run(
-        [*command, f"--{kind}", str(model), *devices], capture_output=True, text=True, check=False
-    )
-    assert built.stdout.endswith("40 passages\n"), built.stderr
-    assert ikat.Index(tmp_path / "i").kinds == [kind]
 
 
 KILLED = """
