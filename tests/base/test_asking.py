@@ -315,7 +315,7 @@ def test_a_template_that_is_not_named_is_refused(folder):
         asks.message("answer", {})
 
 
-def test_checksums_are_of_the_users_templates_with_their_instructions(folder):
+def test_checksums_are_of_the_users_templates_and_instructions(folder):
     asks = Shout(scripted()[0], prompts=folder)
     assert asks.prompt_checksums() == {
         "shout": checksum_of("shout", "gpt", folder),

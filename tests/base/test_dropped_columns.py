@@ -114,7 +114,7 @@ def test_a_warning_names_stage_column_and_all_that_it_drops():
             assert has_column(TURNS, "qhistory")
 
 
-def test_each_stage_is_warned_of_and_none_twice_by_several_systems():
+def test_each_stage_is_warned_of_once_for_several_systems():
     first, second = Keeps("qid", "query", "docno"), Keeps("qid", "query", "docno")
     warned = set()
     for expected in (2, 0):
@@ -151,7 +151,7 @@ def test_a_run_shows_what_a_stage_really_drops():
     assert lost.dropped == {"qutterance": [liar], "qhistory": [liar]}
 
 
-def test_a_stage_reads_its_columns_under_the_eyes_of_its_pipeline():
+def test_a_stage_reads_columns_that_its_pipeline_gives():
     cut = Keeps("qid", "query")
 
     class Reads(ikat.RawUtterance):

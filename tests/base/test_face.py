@@ -54,7 +54,7 @@ def test_a_cutoff_reads_no_texts_and_sets_the_cut_of_a_plan():
     assert (plan.cut, plan.fewer_passages) == (7, False)
 
 
-def test_a_feature_union_has_the_parts_of_its_branches_and_reads_texts(index):
+def test_a_feature_union_has_its_branches_and_reads_texts(index):
     union = index.bm25() ** index.bm25(k1=2.0)
     seen = face(union)
     assert isinstance(seen, Foreign)
@@ -85,12 +85,12 @@ def test_a_foreign_stage_cites_by_its_own_method():
     assert face(plain).citing() is cited
 
 
-def test_a_stage_may_write_into_its_frame_only_if_nobody_reads_it():
+def test_a_stage_may_write_into_a_frame_that_nobody_reads():
     assert face(ikat.Interleave()).own_frame(TURNS) is TURNS
     assert face(pt.apply.generic(lambda frame: frame)).own_frame(TURNS) is not TURNS
 
 
-def test_every_question_that_one_face_answers_the_other_answers_too():
+def test_questions_of_one_face_are_answered_by_the_other():
     def questions(cls):
         return {name for name in dir(cls) if not name.startswith("_")}
 

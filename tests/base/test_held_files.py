@@ -174,7 +174,7 @@ def held_paths(**attributes):
     return [part.path for part in held_by(Stage(**attributes)) if isinstance(part, HeldFiles)]
 
 
-def test_paths_are_found_by_their_form_or_the_name_of_their_attribute(tmp_path, monkeypatch):
+def test_paths_are_found_by_form_or_name_of_attribute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("data", "words.txt", "out"):
         (tmp_path / name).write_text("")
@@ -283,7 +283,7 @@ def test_a_retriever_of_unknown_contents_is_untracked(attributes, expected):
     assert not untracked(Rewriter(**attributes))
 
 
-def test_a_stage_of_files_is_untracked_only_where_they_cannot_be_read(folder, tmp_path):
+def test_a_stage_of_files_is_untracked_if_they_are_unreadable(folder, tmp_path):
     (tmp_path / "empty").mkdir()
     assert not untracked(Stage(path=folder, searcher=object()))
     assert untracked(Stage(path=tmp_path / "empty"))
@@ -336,7 +336,7 @@ class PlanOf:
         return frame.assign(seen=type(stage.stage).__name__)
 
 
-def test_a_cutoff_changes_the_plans_cut_and_another_stage_its_frame():
+def test_a_cutoff_changes_the_plans_cut_a_stage_its_frame():
     plan, frame = PlanOf(), pd.DataFrame({"qid": ["1"]})
     assert Foreign(pt.RankCutoff(7)).plan(frame, plan) is frame
     assert plan.cuts == [7]

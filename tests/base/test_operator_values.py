@@ -194,7 +194,7 @@ def test_the_work_of_an_operator_is_told_where_it_takes_time():
     assert Fields(model).doing(TURNS) == "running Fields"
 
 
-def test_a_frame_is_numbered_on_the_way_in_and_checked_on_the_way_out():
+def test_a_frame_is_numbered_going_in_and_checked_coming_out():
     class Doubles(Named):
         one_row_per_turn = True
 
@@ -309,7 +309,7 @@ class Opaque(pt.Transformer):
         return "Opaque()"
 
 
-def test_stages_that_hold_functions_or_addresses_are_unidentified(tmp_path):
+def test_stages_with_functions_or_addresses_are_unidentified(tmp_path):
     (tmp_path / "empty").mkdir()
     unidentified = {
         "address": pt.apply.query(lambda row: "x"),
@@ -422,7 +422,7 @@ class Steps(events.Observer):
         self.told.append((step.stage, words))
 
 
-def test_a_stage_that_works_inside_its_own_inner_stage_is_one_step():
+def test_a_stage_inside_its_own_inner_stage_is_one_step():
     class Outer(Named):
         def transform(self, inp):
             seen.append("outer")
@@ -458,7 +458,7 @@ def test_a_step_has_all_requests_and_is_told_how_long_it_answers():
     assert steps.told == [(Asks(), 50), (Asks(), ["why"])]
 
 
-def test_the_nearest_description_of_an_argument_counts_and_stands_once():
+def test_the_nearest_description_of_an_argument_counts():
     @with_fields
     class Described(Fields):
         """Described anew.
@@ -507,7 +507,7 @@ class Wraps(Plain):
         self.inner = inner
 
 
-def test_a_stage_of_an_address_is_unidentified_unless_it_only_wraps():
+def test_a_stage_of_an_address_is_unidentified_unless_wrapping():
     plain = Plain()
     assert unidentified_stages(plain) == [repr(plain)]
     wraps = Wraps(Opaque(7))

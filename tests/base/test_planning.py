@@ -81,7 +81,7 @@ def test_a_plan_counts_requests_tokens_and_cost_of_new_ones():
     }
 
 
-def test_known_completions_are_read_and_waiting_ones_cost_nothing():
+def test_known_completions_are_read_and_waiting_ones_free():
     plan = Plan("mine", set())
     turns = pd.DataFrame({"qid": list("abcd"), "query": ["tea?", "milk?", "ale?", "gin?"]})
     stage = Stage(
@@ -200,7 +200,7 @@ def test_an_operator_or_a_stage_of_pyterrier_on_queries_is_run():
 
 
 @pytest.mark.parametrize("stage", [Silent(), Fails()], ids=["silent", "fails"])
-def test_a_stage_that_cannot_be_planned_is_a_row_of_unknown_counts(stage):
+def test_a_stage_that_cannot_be_planned_has_unknown_counts(stage):
     plan, frame = followed(stage)
     assert list(frame["query"]) == ["tea?", "milk?"]
     [row] = plan.rows
@@ -325,7 +325,7 @@ def test_a_printed_plan_has_titles_and_whole_numbers():
     assert "prompt_tokens" not in cells
 
 
-def test_a_dropped_conversation_is_told_once_in_a_plan_of_several_systems():
+def test_a_dropped_conversation_is_told_once_in_a_plan():
     turns = TURNS.assign(
         qutterance=["tea?", "it?"], qhistory=[[], [{"role": "user", "content": "x"}]]
     )

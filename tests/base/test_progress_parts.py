@@ -98,7 +98,7 @@ def test_a_line_is_shown_in_a_notebook_or_a_terminal(monkeypatch, shell, shown):
     tell("nobody reads it")
 
 
-def test_work_is_reported_where_a_command_asks_and_no_bar_is_drawn(monkeypatch, line, capsys):
+def test_work_is_reported_where_asked_and_no_bar_is_drawn(monkeypatch, line, capsys):
     entry = Entry(desc="raw")
     entry.report("1 turn")
     line.reports = True
@@ -184,7 +184,7 @@ def test_only_terminals_are_replaced(monkeypatch, line):
     assert out.getvalue() == "a row\n"
 
 
-def test_printed_texts_stand_above_and_a_begun_row_stops_the_line(monkeypatch, line):
+def test_printed_texts_stand_above_a_begun_row_stops_the_line(monkeypatch, line):
     out, error = terminals(monkeypatch)
     with doing("working"):
         before = len(error.getvalue())
@@ -297,7 +297,7 @@ def test_loading_bars_are_on_afterwards_if_they_were(monkeypatch, enabled, calls
     assert called == calls
 
 
-def test_loading_bars_stay_where_asked_for_or_without_transformers(monkeypatch):
+def test_loading_bars_stay_if_asked_for_or_not_transformers(monkeypatch):
     called = loading(monkeypatch, True)
     monkeypatch.setenv(LOADING_VARIABLE, "0")
     with without_loading_bars():

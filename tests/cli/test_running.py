@@ -48,7 +48,7 @@ def test_methods_and_datasets_are_listed_and_a_method_described(call, monkeypatc
     )
 
 
-def test_a_users_method_is_described_whatever_the_repr_of_its_stages(call, tmp_path):
+def test_a_users_method_is_described_with_any_repr_of_stages(call, tmp_path):
     (tmp_path / "my.py").write_text(
         "import pyterrier as pt\n\n\ndef gate():\n    return pt.Transformer.identity()\n"
     )

@@ -172,7 +172,7 @@ def test_a_response_is_read_sentence_by_sentence(response):
     assert (cited.text, found) == (text, numbers)
 
 
-def test_a_number_above_99_cites_where_so_many_passages_were_shown():
+def test_a_number_above_99_cites_among_so_many_passages():
     cited = read_citations("Oats [120]. Rye [121].", 120)
     assert cited == ("Oats. Rye [121].", (("Oats.", (120,), ()), ("Rye [121].", (), ())))
 

@@ -133,7 +133,7 @@ def by_threshold(threshold):
     return zip(*both, strict=True)
 
 
-def test_a_matrix_has_all_labels_between_the_least_and_the_greatest():
+def test_a_matrix_has_all_labels_from_least_to_greatest():
     found = agreement(
         qrels(("1_1", "a", 1), ("1_1", "b", 3)), qrels(("1_1", "a", 4), ("1_1", "b", 1))
     )

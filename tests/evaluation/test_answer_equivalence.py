@@ -138,7 +138,7 @@ def test_models_that_cannot_judge(tmp_path):
         AnswerEquivalence(str(tmp_path / "three")).judge(turns(*ROWS).drop(columns="query"))
 
 
-def test_a_cut_question_is_told_and_a_text_that_just_fits_is_not_cut(tmp_path):
+def test_a_cut_question_is_told_and_a_fitting_text_is_whole(tmp_path):
     folder = save(tmp_path)
     judge = AnswerEquivalence(folder, max_length=16)
     # a quarter of 16 is for the question: of four tokens, and of five

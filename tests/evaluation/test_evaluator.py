@@ -334,7 +334,7 @@ def test_repeats_are_grouped_by_whole_names():
     }
 
 
-def test_names_with_a_hyphen_are_refused_only_where_they_hide_a_turn():
+def test_names_with_a_hyphen_are_refused_if_they_hide_a_turn():
     check_turn_names("run a", ["9-1-3", "9-1_3"], ["9-1-3", "9-1_3"])
     check_turn_names("run a", ["9-1-x", "8-1-3"], ["9-1_3"])
     with pytest.raises(

@@ -33,7 +33,7 @@ def texts(column):
     return [cell.text + cell.mark for cell in column.cells]
 
 
-def test_arrows_show_the_direction_and_differences_their_intervals():
+def test_arrows_show_directions_and_differences_intervals():
     rows = experiment_rows(SCORES, [nDCG @ 5, RR], "base", FIVE)
     shown = experiment_table([*rows, oracle_row(SCORES, [nDCG @ 5, RR])])
     assert [column.title for column in shown.columns] == ["system", "nDCG@5", "RR(rel=1)"]
@@ -77,7 +77,7 @@ def test_three_measures_have_a_row_each_below():
     assert shown.caption == "nDCG@5, RR(rel=1), AP(rel=1)"
 
 
-def test_nothing_is_untested_where_there_is_one_cluster_or_no_difference():
+def test_nothing_is_untested_for_one_cluster_or_no_difference():
     one = Clusters("topic", ["x"] * 5)
     for clusters, measures in ((one, [nDCG @ 5]), (FIVE, [nDCG @ 5])):
         chosen = {name: SCORES[name] for name in ("base", "same" if clusters is FIVE else "up")}
@@ -108,7 +108,7 @@ def test_unknown_scores_and_differences_are_told():
     assert texts(shown.below.columns[1]) == ["–"]
 
 
-def test_repeats_have_deviations_in_their_cells_and_sentences_below():
+def test_repeats_have_deviations_and_sentences_below():
     repeats = {
         "base": [{"NumRet": [1.0, 2.0, 3.0]}],
         "two": [{"NumRet": [1.0, 4.0, 6.0]}, {"NumRet": [2.0, 4.0, 7.0]}],
@@ -150,7 +150,7 @@ def test_repeats_have_deviations_in_their_cells_and_sentences_below():
 FRAME = pd.DataFrame({"name": ["QR", "AQD"], "nDCG@5": [0.25, 0.5], "turns": [24, 24]})
 
 
-def test_a_frame_of_scores_is_written_with_all_that_is_known_of_it():
+def test_a_frame_of_scores_is_written_with_what_is_known():
     frame = FRAME.copy()
     frame.attrs = {"turns": ["Mean over 24 judged turns, and more."], "deviations": ["AQD: k."]}
     shown = table(frame)
@@ -180,7 +180,7 @@ def test_the_measures_of_a_row_are_what_nothing_else_is():
     assert measures_of(numbers) == ["P(rel=1)@1"]
 
 
-def test_pairs_are_tested_by_clusters_and_corrected_for_their_number():
+def test_pairs_are_tested_by_clusters_and_corrected():
     scores = {"a": LOW, "b": HIGH, "c": [*LOW[:4], 0.41]}
     assert pairs_that_differ(scores, FIVE) == [("a", "b"), ("b", "c")]
     four = Clusters("topic", list("abcdd"))

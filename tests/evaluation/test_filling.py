@@ -272,7 +272,7 @@ def small_run(docnos="efa", turns=("1_1", "1_2", "1_3")):
     return {"mine": pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])}
 
 
-def test_holes_of_judged_turns_are_filled_after_people_are_compared():
+def test_holes_are_filled_after_people_are_compared():
     model, told = Labels(lambda text: 3 if text == "text e" else 1), []
     data = ikat.dataset(SmallData())
     filled = fill_holes(small_run(), data, ikat.llm(model), tell=told.append)
@@ -338,7 +338,7 @@ def test_holes_need_labels_of_the_scale(labels):
         fill_holes(small_run(), ikat.dataset(SmallData()), scripted()[0], judged)
 
 
-def test_checked_labels_are_few_and_of_given_judgements_and_texts(monkeypatch):
+def test_checked_labels_are_few_and_of_given_judgements(monkeypatch):
     monkeypatch.setattr(judgements, "MOST_CHECKED", 2)
     own = SmallData.labels.assign(label=[3, 2, 1, 0, 4, 3])
     asked = []

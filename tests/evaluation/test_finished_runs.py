@@ -139,7 +139,7 @@ def test_the_dataset_of_runs_is_the_one_that_all_name(tmp_path):
         known_dataset({"a": full}, "nowhere")
 
 
-def test_each_folder_must_have_been_scored_with_the_default_judgements(tmp_path):
+def test_each_folder_was_scored_with_the_default_judgements(tmp_path):
     judged = SAMPLE.get_qrels()
     first, second = judged["qid"].unique()[:2]
     some = judged[judged["qid"] == second].reset_index(drop=True)

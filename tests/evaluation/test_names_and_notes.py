@@ -47,7 +47,7 @@ def own(tmp_path):
     return path
 
 
-def test_a_users_function_gets_each_turns_judgements_and_passages(own):
+def test_a_users_function_gets_judgements_and_passages(own):
     """By hand: two passages and two judgements, one and one, and a turn that found nothing."""
     judged = pd.concat([JUDGED, qrels(("1_3", "d", 1))])
     scores = per_turn(run(**{"1_1": "a z", "1_2": "z"}), judged, [f"{own}:found"])
@@ -225,7 +225,7 @@ def test_a_run_is_a_frame_a_folder_or_a_file(tmp_path):
 # Clusters and units
 
 
-def test_notes_on_intervals_name_the_fewest_and_the_most_clusters():
+def test_notes_on_intervals_name_the_range_of_clusters():
     shown = pd.DataFrame({"unit": ["topic"] * 2, "clusters": [13, 9], "unit_from": ["", ""]})
     assert note_on_intervals(shown).endswith("robust to clusters, over 9 to 13 topics.")
     assert note_on_intervals(shown.head(1)).endswith("over 13 topics.")
@@ -329,7 +329,7 @@ def test_who_replayed_recorded_completions_is_told():
     assert recorded_note({"live": {"recorded": False}, "old": {}}) == []
 
 
-def test_columns_of_success_stand_where_users_were_patient_or_satisfied():
+def test_columns_of_success_need_patient_or_satisfied_users():
     turn = Turn(1, "", "", seconds=1.0, spend=Spend(1, cost=0.5), met=("r",))
     for end, is_shown in [("satisfied", True), ("out of patience", True), ("turn limit", False)]:
         frame = session_measures([Dialogue("a", "a", {"r": "?"}, [turn], end=end)])

@@ -338,7 +338,7 @@ def test_a_failure_is_an_error_where_call_or_model_says_so(of_llm, given, raises
     assert found["label"].tolist() == [None, None]
 
 
-def test_labels_belong_to_their_turn_whatever_the_order_of_frames():
+def test_labels_belong_to_their_turn_in_any_order_of_frames():
     nuggets = pd.concat([facts(("a", "vital"), qid="2_1"), facts(("a", "okay"), ("b", "okay"))])
     responses = pd.concat([said("One."), said("Two.", "2_1").assign(query="How hot?")])
     llm, model = scripted('[" Support"]', '["Not-Support", "partial support"]')

@@ -572,7 +572,7 @@ def test_the_question_is_of_the_first_column_that_is_there(columns, asked):
         asked_column(pd.DataFrame({"qid": []}), "the pool")
 
 
-def test_chosen_turns_keep_the_datas_order_and_lacking_ones_are_named():
+def test_chosen_turns_keep_their_order_and_lacking_are_named():
     chats = pt.get_dataset("ikat:sample").conversations
     found = response_turns(chats, ["1-1_3", "1-1_1"])
     assert found["qid"].tolist() == ["1-1_1", "1-1_3"]

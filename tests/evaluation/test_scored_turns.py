@@ -282,7 +282,7 @@ def test_a_sentence_for_each_run_that_lacks_turns():
     ]
 
 
-def test_turns_that_all_runs_were_asked_are_scored_in_the_judgements_order(tmp_path):
+def test_common_turns_are_scored_in_the_judgements_order(tmp_path):
     judged = {qid: {"a": 1} for qid in ("1_3", "1_1", "1_2", "1_4")}
     asked = {
         "one": Asked({"1_1", "1_3", "9_9"}, 30),

@@ -112,7 +112,7 @@ def test_frames_bring_their_conversations_to_a_comparison(named):
         evaluate(named, JUDGED, ["RR"], unit="topic")
 
 
-def test_a_run_that_lacks_a_turn_is_tested_and_one_without_any_is_not(named):
+def test_a_run_that_lacks_a_turn_is_tested_an_empty_one_not(named):
     named["ours"] = named["ours"][named["ours"]["qid"] != "t1"]
     with warnings.catch_warnings():
         warnings.simplefilter("error", NotTestedWarning)
@@ -125,7 +125,7 @@ def test_a_run_that_lacks_a_turn_is_tested_and_one_without_any_is_not(named):
         assert find_silent({"one": {"t2": {"a": 1.0}}}, ["t1"]) == ["one"]
 
 
-def test_only_frames_and_files_are_warned_of_for_their_other_turns(tmp_path):
+def test_only_frames_and_files_are_warned_of_for_other_turns(tmp_path):
     judged = qrels(("1_1", "a", 1), ("1_2", "a", 1), ("1_3", "a", 1))
     mine = folder(tmp_path / "mine", run(**{"1_1": "a"}), ["1_1", "1_3"])
     frame = run(**{"1_1": "a", "1_2": "a"})
@@ -145,14 +145,14 @@ def test_only_frames_and_files_are_warned_of_for_their_other_turns(tmp_path):
     assert len(seen) == 1
 
 
-def test_the_oracles_row_stands_last_and_only_where_it_is_asked_for(named):
+def test_the_oracles_row_stands_last_and_only_if_asked_for(named):
     assert evaluate(named, JUDGED, ["RR"])["name"].tolist() == ["base", "ours"]
     table = evaluate(named, JUDGED, ["RR"], oracle=True)
     assert table["name"].tolist() == ["base", "ours", "oracle"]
     assert table["RR(rel=1)"][2] == pytest.approx((8 * 1 + 4 * 0.5) / 12)
 
 
-def test_given_judgements_come_before_those_of_folders_and_datasets(teas, tmp_path):
+def test_given_judgements_come_before_folders_and_datasets(teas, tmp_path):
     other = JUDGED.assign(docno="w")
     mine = folder(tmp_path / "mine", at(BASE), dataset="ikat:sample")
     for runs in ({"x": at(BASE)}, {"x": mine}):
@@ -162,7 +162,7 @@ def test_given_judgements_come_before_those_of_folders_and_datasets(teas, tmp_pa
         evaluate({"x": at(BASE)})
 
 
-def test_scores_of_a_turn_are_listed_by_the_asked_measures_in_order_of_qrels():
+def test_scores_of_a_turn_are_listed_in_the_order_of_qrels():
     judged = qrels(("2_1", "a", 1), ("1_1", "a", 1))
     scores = per_turn(run(**{"1_1": "x a"}), judged, ["P@1", "RR"])
     assert scores.columns.tolist() == ["qid", "P(rel=1)@1", "RR(rel=1)"]
@@ -194,7 +194,7 @@ def test_groups_stand_in_their_natural_order():
     assert breakdown({"x": frame.assign(qid="a_b_3")})["conversation"].tolist() == ["a_b"]
 
 
-def test_a_breakdown_joins_rankings_and_scores_on_the_chosen_turns(teas):
+def test_a_breakdown_joins_rankings_and_scores_on_turns(teas):
     scores = pd.DataFrame({"qid": TEAS, "RR(rel=1)": reciprocal(OURS)})
     few = ["t3", "t4", "t1"]
     runs = {"ranked": at(BASE), "scored": scores}
@@ -249,7 +249,7 @@ def test_scores_side_by_side_keep_the_turns_of_the_first_run():
     assert ranked["a"].to_dict() == {"t1": 0.5, "t2": 1.0}
 
 
-def test_a_frame_shows_the_sentences_that_say_more_than_its_columns():
+def test_a_frame_shows_sentences_that_add_to_its_columns():
     scores = pd.DataFrame({"name": ["a"], "nDCG@5": [0.5], "turns": [2]})
     scores.attrs["mine"] = 1
     plain = about_turns(scores, ["Mean over 2 judged turns."])
@@ -274,7 +274,7 @@ def test_a_frame_shows_the_sentences_that_say_more_than_its_columns():
         assert told._repr_html_() is None
 
 
-def test_the_defaults_are_the_tracks_measures_and_the_conversation():
+def test_the_defaults_are_the_tracks_measures_and_unit():
     judged = qrels(("1_1", "a", 2), ("2_1", "a", 1))
     runs = {"x": run(**{"1_1": "x a", "2_1": "a"})}
     names = ["nDCG@3", "nDCG@5", "nDCG", "P(rel=1)@20", "R(rel=1)@20", "R(rel=1)@1000", "AP(rel=1)"]

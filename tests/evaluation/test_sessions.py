@@ -203,7 +203,7 @@ def test_notes_and_columns_of_systems_whose_sessions_differ():
         session_means(lacking)
 
 
-def test_a_sessions_price_counts_what_known_completions_would_cost():
+def test_a_sessions_price_counts_known_completions():
     spend = {"calls": 1, "known": 2, "cost": 0.25, "worth": 0.5}
     [row] = session_measures([session("a", "topic ended", 2, **spend)]).to_dict("records")
     assert (row["calls"], row["cost"], row["turns"]) == (6, 1.5, 2)

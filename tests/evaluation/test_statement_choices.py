@@ -183,7 +183,7 @@ def test_actions_are_scored_over_the_chosen_turns():
         assert bound == pytest.approx(2 * share / (1 + share), abs=1e-3)
 
 
-def test_both_systems_are_scored_and_what_their_folders_lack_is_told(tmp_path):
+def test_both_systems_are_scored_and_what_they_lack_is_told(tmp_path):
     mine = folder(tmp_path / "mine", run(a_1="d"), ["a_1", "a_2"])
     lines = [{"qid": "a_1", "qstatements": [["1", 1.0]]}, {"qid": "a_2", "qstatements": []}]
     (mine.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -227,7 +227,7 @@ def test_an_id_that_the_persona_lacks_is_refused_with_its_turn(chosen):
         ptkb_per_turn(system(a_1=chosen, b_9=[("1", 1.0)]), PTKB)
 
 
-def test_learned_statements_have_their_words_unless_they_are_judged():
+def test_learned_statements_have_their_words_unless_judged():
     learned = [{"id": "2", "statement": "I ski."}, {"id": "8", "statement": "I run."}]
     ours = system(a_1=[("1", 3.0), ("2", 2.0), ("8", 1.0)], a_2=[("1", 1.0)])
     ours["qlearned"] = [learned, None]

@@ -47,7 +47,7 @@ def test_a_column_keeps_a_number_type_that_all_frames_share(columns, dtype):
     assert fusion._find_dtype(frames, "x") == dtype
 
 
-def test_values_of_a_turn_are_those_of_the_last_frame_that_has_it():
+def test_values_of_a_turn_are_those_of_its_last_frame():
     frames = [
         pd.DataFrame({"qanswer": ["old t", "old u"]}),
         pd.DataFrame({"qanswer": ["new t"]}),

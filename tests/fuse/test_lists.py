@@ -288,7 +288,7 @@ def test_queries_of_turns_that_are_lost_are_told(change):
         restore_turns(change(frame), numbers(0, 1, 2, 3))
 
 
-def test_what_each_sub_query_found_is_counted_without_zeros_at_the_end():
+def test_finds_of_each_sub_query_are_counted_without_end_zeros():
     frame = expanded({"t": ["ab", "", "c"], "u": ["d"], "v": ["", "ef"]})
     counts = subqueries._count_found(frame, numbers(0, 2, 3, 4))
     assert counts.tolist() == [[2, 0, 1], [2, 0, 1], [1], [0, 2]]

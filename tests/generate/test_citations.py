@@ -169,7 +169,7 @@ def test_a_cut_keeps_whole_sentences_with_their_citations():
     )  # a first sentence that is too long keeps its citation
 
 
-def test_a_cut_drops_the_citations_of_a_sentence_that_is_said_again_behind_it():
+def test_a_cut_drops_citations_of_a_sentence_repeated_behind_it():
     cited = read_citations("It is red [1]. It is mild. It is red [2]. It has no caffeine.", 3)
     assert [sentence[:2] for sentence in cited.cut(6).sentences if sentence.text] == [
         ("It is red.", (1,)),
@@ -177,7 +177,7 @@ def test_a_cut_drops_the_citations_of_a_sentence_that_is_said_again_behind_it():
     ]
 
 
-def test_a_cut_first_sentence_keeps_its_citation_beside_the_sources_of_the_response():
+def test_a_cut_first_sentence_keeps_its_citation():
     cited = read_citations("Rooibos has no caffeine [2].\n\nSources: [1]", 3).cut(2)
     assert [sentence[:2] for sentence in cited.sentences] == [("Rooibos has", (2,)), ("", (1,))]
 

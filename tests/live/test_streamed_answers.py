@@ -107,7 +107,7 @@ def test_a_long_answer_stays_short_while_its_call_goes_on(follows):
     assert model.ledger.frame()["calls"].sum() == 1  # it is finished and kept, as in a run
 
 
-def test_a_shorter_text_in_its_second_try_is_not_called_shortened():
+def test_a_shorter_second_try_is_not_called_shortened():
     system, _ = responds("One two. Three four.", "", "One.", "One.", words=3)
     assert followed(system)[0].more == {}
 

@@ -346,7 +346,7 @@ def test_only_a_lost_connection_after_the_reason_loses_nothing():
         read_stream(breaking(ValueError("half"), event("a", "stop")))
 
 
-def test_each_piece_of_a_stream_is_shown_before_the_next_one_comes():
+def test_each_piece_of_a_stream_is_shown_before_the_next():
     class Shows:
         def add(self, text):
             shown.append(text)

@@ -185,7 +185,7 @@ def test_an_output_that_begins_with_error_is_a_failure():
     assert text.text == f"write {ERROR} first"
 
 
-def test_an_exception_is_a_failure_of_each_request_at_unknown_cost():
+def test_an_exception_fails_each_request_at_unknown_cost():
     def innermost():
         raise RuntimeError("no memory")
 

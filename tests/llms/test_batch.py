@@ -859,7 +859,7 @@ def test_the_list_of_batches_comes_back_as_it_was_written(tmp_path):
     cache.close()
 
 
-def test_the_most_tokens_of_a_prompt_are_its_bytes_and_what_frames_it():
+def test_the_most_tokens_of_a_prompt_are_its_bytes_and_frame():
     (request,) = ask("tea\u8336\ud800")  # 3 + 3 + 3 bytes
     assert batch.most_tokens(request) == 9 + len("user") + 3 + 3
     two = Request([{"role": "user", "content": "a"}] * 2, "answer", "1_1")

@@ -185,7 +185,7 @@ def test_the_fields_of_a_body_are_what_its_json_says():
 @pytest.mark.parametrize(
     "text", ['{"x": {"a": 1, "a": 1}}', '{"a": Infinity}', '{"a": -Infinity}', '{"a": 1} x']
 )
-def test_repeats_and_numbers_that_are_none_are_refused_at_any_depth(text):
+def test_repeats_and_no_numbers_are_refused_at_any_depth(text):
     with pytest.raises(UsageError, match="body is wrong"):
         body_of(text)
 

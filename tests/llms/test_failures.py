@@ -197,7 +197,7 @@ def test_a_signal_to_try_again_holds_what_it_is_given():
     assert WrongAnswers("no texts").paid == []
 
 
-def test_a_stage_that_ended_says_how_far_it_came_once_it_is_known():
+def test_a_stage_that_ended_says_how_far_it_came():
     error = FatalLLMError("no key")
     assert str(error) == "no key"
     ended = error.after(0, 0, "")
@@ -245,7 +245,7 @@ def test_a_failed_stage_lists_its_failures_by_kind_and_reason():
     assert list_failed(many) == "1_0, 1_1, 1_2, 1_3, 1_4 and 2 more (late)"
 
 
-def test_an_unknown_mark_beside_another_failure_needs_no_option_alone():
+def test_an_unknown_mark_beside_another_failure_is_told_with_it():
     mark = UnknownMark("answer", "1_1", "odd", kept=True)
     late = LLMFailure("answer", "1_2", "late")
     assert str(StageError("answer", [mark, late], "file")).endswith(

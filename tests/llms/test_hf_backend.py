@@ -102,7 +102,7 @@ def grouped(params, *of_requests):
         ({"a": 1}, [{"b": 2}, {"b": 2, "a": 1}], [["1_1", "1_2"]]),
     ],
 )
-def test_requests_with_the_same_parameters_are_generated_together(params, own, groups):
+def test_requests_of_equal_parameters_are_generated_together(params, own, groups):
     turns = [f"1_{number}" for number in range(1, len(own) + 1)]
     assert grouped(params, *own) == (groups, turns)
 
@@ -167,7 +167,7 @@ def test_a_prompt_of_a_template_fits_or_is_too_long(words, room, tokens):
         assert found.unanswered is Unanswered.UNSENT
 
 
-def test_a_prompt_without_a_template_is_plain_text_with_a_beginning():
+def test_a_prompt_without_a_template_is_plain_text():
     assert _tokens(Tokenizer(), REQUEST, 99) == [0, 4, 4, 4]  # "user: tea", "assistant:"
 
 

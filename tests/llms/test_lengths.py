@@ -205,7 +205,7 @@ def test_each_stage_is_warned_once_with_its_turns_and_counts():
     assert told_by(lengths) == []
 
 
-def test_a_request_without_messages_and_runs_of_signs_are_not_cut():
+def test_no_messages_and_runs_of_signs_are_not_cut():
     lengths = Lengths()
     lengths.note(Request([], "answer", "1_1"), 300)
     sent("-" * 4000 + "ab" * 1798, 300, lengths)  # a run counts as one

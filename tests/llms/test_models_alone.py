@@ -172,7 +172,7 @@ def test_an_answer_that_cannot_be_kept_is_counted_all_the_same():
     assert [counted["calls"] for _, _, counted in count.entries] == [1]
 
 
-def test_an_answer_of_a_recording_is_known_and_worth_what_it_would_cost():
+def test_a_recorded_answer_is_worth_what_it_would_cost():
     model = made(Fixed(replays=True), cache=None, budget=Budget(price_in=1e5, price_out=1e6))
     known = {"served": "m-1", "seconds": 1.5, "failures": 0, "known": 1, "worth": 2.0}
     assert settled(model, replied("fine"))[1] == known
@@ -293,7 +293,7 @@ def test_a_dated_snapshot_is_the_same_model(asked, served, same):
     assert same_model(asked, served) is same
 
 
-def test_a_fingerprint_has_what_decides_answers_and_their_reading():
+def test_a_fingerprint_has_what_decides_answers_and_reading():
     model = made()
     assert model.fingerprint() == model.backend.identity
     model.fingerprint()["more"] = 1
@@ -313,7 +313,7 @@ def test_a_model_is_opened_and_closed_with_its_backend():
     assert model.backend.done == ["opened", "closed", "closed"]
 
 
-def test_models_are_equal_by_backend_marks_and_what_they_do_on_errors():
+def test_models_are_equal_by_backend_marks_and_error_policy():
     model = made()
     assert model == made()
     assert hash(model) == hash(made())

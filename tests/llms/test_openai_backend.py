@@ -356,9 +356,7 @@ def test_an_accepted_key_is_tried_again_and_then_named(status):
         (401, "no", False, False),
     ],
 )
-def test_a_wrong_address_is_proposed_where_nothing_speaks_against_it(
-    status, body, accepted, hinted
-):
+def test_a_better_address_is_proposed_unless_it_is_ruled_out(status, body, accepted, hinted):
     backend, _ = backend_with(base_url="http://localhost:11434")
     backend.accepted = accepted
     outcome = outcome_of(lambda: backend.refused(REQUEST, status, body, {}))
@@ -589,7 +587,7 @@ def test_a_servers_message_is_quoted_in_one_line(answer, line):
     assert quoted(answer) == line
 
 
-def test_secrets_are_hidden_also_with_codes_between_their_letters():
+def test_secrets_are_hidden_with_codes_between_letters():
     SECRETS.add("planted-secret")
     assert quoted("say planted-\x00secret twice, planted-secret") == "say *** twice, ***"
     SECRETS.discard("planted-secret")

@@ -411,7 +411,7 @@ def test_other_failures_slow_nothing_down(clock):
     assert (clock.slept, pace.waited, pace._under_way) == ([], 0.0, 0)
 
 
-def test_after_a_refusal_one_call_goes_alone_and_each_answer_adds_one(clock):
+def test_after_a_refusal_one_call_goes_and_answers_add_more(clock):
     pace = Pace()
     refuse(pace, clock, 1.0)
     blocked = []

@@ -42,7 +42,7 @@ def answer(text="fine", usage=None, choice=None, **message):
     }
 
 
-def test_each_sample_of_each_chain_draws_with_a_number_of_its_own():
+def test_each_sample_of_each_chain_has_a_seed_of_its_own():
     draws = [
         Request(ASKED, "a", "1_1", sample=sample, chain=chain).draw
         for chain in (0, 1, 2)
@@ -159,7 +159,7 @@ def test_of_several_choices_the_first_one_is_read():
     ],
     ids=["usage", "choices alone", "an error", "an error with usage", "neither", "a text"],
 )
-def test_an_answer_without_a_completion_was_paid_if_a_model_worked(told, paid):
+def test_an_empty_answer_was_paid_if_a_model_worked(told, paid):
     if paid is not None and paid.prompt_tokens:
         paid = Reply(None, paid.model, prompt_tokens=9, completion_tokens=4, cached_tokens=2)
     assert Reply.without_text(told) == paid

@@ -291,7 +291,7 @@ def test_no_more_threads_are_started_than_have_work(number, size, concurrency, t
     assert not any(thread.is_alive() for thread in started)
 
 
-def test_a_failed_try_counts_what_it_cost_and_the_next_one_its_answers(monkeypatch):
+def test_a_failed_try_counts_its_cost_the_next_its_answers(monkeypatch):
     clock = iter([0.0, 1.0, 5.0, 10.0, 11.0, 16.0])
     monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
     paid = [Reply(None, "m-1", prompt_tokens=10, completion_tokens=0), Reply(None, "m-2")]
@@ -439,7 +439,7 @@ def test_an_unusable_answer_is_not_done_and_counts():
     assert row(model, *COUNTED) == [2, 0, 1, 1, 0, 20, 4.0]
 
 
-def test_a_batch_keeps_its_other_answers_before_an_error_is_raised():
+def test_a_batch_keeps_its_other_answers_before_an_error():
     def half(requests):
         return [Reply("a"), Reply("b", prompt_tokens=10, completion_tokens=1)]
 
@@ -451,7 +451,7 @@ def test_a_batch_keeps_its_other_answers_before_an_error_is_raised():
     assert [one and one.text for one in map(model.peek, ask("a", "b"))] == ["a", "b"]
 
 
-def test_failures_in_a_batch_are_counted_by_why_they_have_no_answer():
+def test_failures_in_a_batch_are_counted_by_reason():
     def step(requests):
         lost, refused_one, _ = requests
         return [
@@ -550,7 +550,7 @@ def test_a_replay_answers_each_request_by_itself():
 @pytest.mark.parametrize(
     ("keeps", "order"), [(True, ["ccc", "a", "bb"]), (False, ["bb", "a", "ccc"])]
 )
-def test_the_order_of_sending_is_of_a_provider_that_keeps_beginnings(keeps, order):
+def test_sending_is_ordered_where_beginnings_are_kept(keeps, order):
     backend = Script(concurrency=1, keeps_beginnings=keeps)
     made(backend)[0].ask(ask("bb", "a", "ccc"))
     assert [text for (text,) in backend.calls] == order
@@ -582,7 +582,7 @@ def test_what_another_asker_has_put_meanwhile_is_not_asked(tmp_path):
     assert row(model, "calls", "known") == [1, 1]
 
 
-def test_an_error_of_who_reads_along_is_raised_when_the_call_is_kept():
+def test_an_error_of_a_reader_is_raised_after_the_call_is_kept():
     class Fails(Observer):
         def follow(self, step):
             return fail
@@ -634,7 +634,7 @@ def test_nothing_is_opened_or_begun_for_who_has_left():
     assert (backend.opened, len(backend.calls)) == (1, 1)
 
 
-def test_who_leaves_while_a_call_is_under_way_keeps_it_and_begins_none():
+def test_who_leaves_keeps_the_call_under_way_and_begins_none():
     left = threading.Event()
 
     def step(requests):
@@ -733,7 +733,7 @@ def test_requests_that_have_an_answer_are_not_given_up():
     assert backend.calls == [["a", "b"], ["a"]]
 
 
-def test_calls_of_a_model_that_has_answered_wait_for_no_first_one():
+def test_calls_of_a_model_that_answered_wait_for_none():
     second, seen = threading.Event(), []
 
     def first_step(requests):

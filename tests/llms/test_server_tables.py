@@ -299,5 +299,5 @@ def test_the_status_in_an_answer_is_a_number_from_400_to_499(body, status):
         ("https://api.groq.com/openai/v1", ""),
     ],
 )
-def test_a_better_address_is_that_of_the_provider_or_ends_with_v1(url, better):
+def test_a_better_address_is_the_providers_or_ends_with_v1(url, better):
     assert other_address(url) == better

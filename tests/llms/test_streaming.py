@@ -246,7 +246,7 @@ def test_what_is_seen_of_an_unfinished_text(text, reading, seen):
     assert (found if found is None else found.strip()) == seen
 
 
-def test_a_text_is_looked_at_once_a_pause_and_shown_when_it_grows(monkeypatch):
+def test_a_text_is_read_once_a_pause_and_shown_when_it_grows(monkeypatch):
     now, shown = [100.0], []
     monkeypatch.setattr(streaming, "PAUSE", 0.02)
     monkeypatch.setattr(streaming.time, "monotonic", lambda: now[0])

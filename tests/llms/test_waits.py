@@ -128,5 +128,5 @@ def test_a_wait_is_read_in_the_fields_and_words_of_an_error(body, seconds):
         ({"x-ratelimit-reset": "5"}, {"message": "wait 2s"}, 2.0),
     ],
 )
-def test_limits_that_are_used_up_are_asked_where_no_wait_is_named(headers, body, seconds):
+def test_used_up_limits_are_asked_where_no_wait_is_named(headers, body, seconds):
     assert asked_wait(headers, body, NOW) == seconds

@@ -73,7 +73,7 @@ def test_a_resource_is_not_needed_where_an_argument_replaces_it():
     assert of_paper.with_arguments({"queries": "file.tsv"}).deviations({}) == []
 
 
-def test_a_method_is_described_by_its_docstring_before_its_sections():
+def test_a_method_is_described_by_its_docstrings_first_part():
     assert (REPLACED.summary, REPLACED.description) == ("Search for queries.",) * 2
     undocumented = Method("x", lambda: LLM)
     assert (undocumented.summary, undocumented.description) == ("", "")
@@ -118,7 +118,7 @@ def test_a_dense_retriever_is_deep_enough_too():
         entry.build(retriever=RETRIEVER)
 
 
-def test_expressions_are_without_outer_brackets_and_with_cutoffs_by_percent():
+def test_expressions_lack_outer_brackets_and_cut_by_percent():
     assert REPLACED.expression == "ikat.Answer(llm) >> retriever % 9"
     assert Method("one", lambda retriever: retriever % 5).expression == "retriever % 5"
     fused = Method("two", lambda retriever: ikat.RRF(retriever % 5, retriever % 7))
@@ -217,7 +217,7 @@ pipeline = ikat.AllUtterances()
 """
 
 
-def test_what_a_file_has_is_told_without_private_and_imported_functions(tmp_path):
+def test_what_a_file_has_is_told_but_private_and_imported(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(FILE)
     assert find_all(str(path)) == []
@@ -383,7 +383,7 @@ def test_a_variants_depths_are_compared_with_those_of_its_method():
     ]
 
 
-def test_resources_that_are_not_given_leave_the_functions_defaults():
+def test_resources_not_given_leave_the_functions_defaults():
     default = StandIn("default")
 
     def system(retriever, expander=default, reranker=None):
@@ -421,7 +421,7 @@ def test_own_prompts_are_those_of_all_operators_of_a_method(tmp_path):
     assert "prompts" not in repr(REPLACED.build(llm=LLM, retriever=RETRIEVER))
 
 
-def test_a_callable_that_makes_no_pipeline_is_named_without_a_line():
+def test_a_callable_without_a_pipeline_is_named_without_line():
     class Makes:
         __name__ = "makes"
 
@@ -462,5 +462,5 @@ class Settings:
     ],
     ids=["BM25", "vectors", "query model"],
 )
-def test_settings_that_papers_name_are_those_of_bm25_and_query_models(retriever, settings):
+def test_settings_of_papers_are_those_of_bm25_and_models(retriever, settings):
     assert _deciding_settings(retriever) == settings

@@ -124,7 +124,7 @@ def test_an_unknown_argument_names_the_known_ones():
         PLAIN.with_arguments({"zzzzz": 3})
 
 
-def test_later_arguments_keep_the_earlier_ones_and_the_first_method():
+def test_later_arguments_keep_earlier_ones_and_the_method():
     entry = PLAIN.with_arguments({"n": 5}, "x").with_arguments({"depth": 10})
     assert (entry.name, entry.values["n"], entry.depth, entry.of) == ("x", 5, 10, PLAIN)
     assert PLAIN.values["n"] == 3
@@ -165,7 +165,7 @@ def test_only_a_method_of_several_rerankers_takes_a_list():
 
 
 @pytest.mark.parametrize(("depth", "is_enough"), [(5, True), (6, True), (4, False)])
-def test_a_retriever_returns_as_many_passages_as_the_method_takes(depth, is_enough):
+def test_a_retriever_returns_what_the_method_takes(depth, is_enough):
     resources = {
         "second_llm": ikat.llm("recorded:sample"),
         "retriever": ikat.Remote("http://a", num_results=depth),

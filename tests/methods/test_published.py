@@ -103,7 +103,7 @@ def deviations(name, llm, **resources):
     return system.deviations
 
 
-def test_a_method_with_given_resources_is_compared_with_the_paper(bm25):
+def test_a_method_with_given_resources_has_its_deviations(bm25):
     gpt = ikat.llm("openai:gpt-4")
     minilm = ikat.CrossEncoder(LIKE_THE_PAPERS)
     assert deviations("aqd", gpt, retriever=bm25, reranker=minilm) == []

@@ -148,7 +148,7 @@ def test_llm4cs_forms_and_aggregates(model, turn, form, aggregate, query, calls)
 
 
 @pytest.mark.parametrize("form", ["rewrite", "rewrite_and_answer", "rewrite_then_answer"])
-def test_llm4cs_asks_for_a_thought_in_every_form_unless_told_not_to(model, turn, form):
+def test_llm4cs_asks_for_a_thought_unless_told_not_to(model, turn, form):
     for think in (True, False):
         asked = len(model.asked)
         llm4cs(model.llm, Search(), form=form, think=think)(turn)

@@ -248,7 +248,7 @@ def test_who_judged_is_known_by_file_variant_and_dataset(tmp_path):
         UserJudgements(str(labels), "NIST").judgements(OF_PASSAGES, SAMPLE)
 
 
-def test_judgements_of_a_mini_collection_are_those_about_its_passages():
+def test_judgements_of_a_mini_collection_are_of_its_passages():
     class Mini:
         name = MINI
 
@@ -305,7 +305,7 @@ def test_each_response_is_scored_in_the_order_of_its_turns(folder):
 LISTED = "judged-2023"
 
 
-def test_the_papers_own_turns_are_taken_where_the_user_names_none():
+def test_the_papers_turns_are_taken_if_the_user_names_none():
     data = Statements()
     data.year = 2023
     in_list = list(turn_lists()[LISTED].turns)

@@ -59,7 +59,7 @@ def test_a_matrix_has_all_labels_or_two_sides_of_a_threshold():
     assert binary.frame(both).values.tolist() == [["< 2", 9, 8], [">= 2", 7, 6]]
 
 
-def test_a_figure_is_titled_by_paper_and_has_points_where_printed():
+def test_a_figure_is_titled_by_paper_and_has_printed_points():
     figure = Figure("judged", TABLE, ["ad", "raw"], "Judged@10", "Figure 3")
     assert figure.title == (
         "A paper, Figure 3: Judged@10 by system (the paper: iKAT 2023, passages, judged by NIST)"

@@ -172,7 +172,7 @@ def test_systems_of_equal_turns_and_resources_are_run_together(made, resources):
     assert len(lacking.plan(PART)) == 0
 
 
-def test_a_finished_run_keeps_its_turns_unless_the_user_gives_others(made, tmp_path):
+def test_a_finished_run_keeps_its_turns_unless_others_are_given(made, tmp_path):
     mine = made("ad")
     done = write(mine, "ad", "a x", turns=TURNS[:2])
     open_one = RunFolder(tmp_path / "open")

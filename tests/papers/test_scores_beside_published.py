@@ -204,7 +204,7 @@ def test_a_figure_is_its_points_or_is_refused():
         published_tables("generate_then_retrieve", "figure-3")
 
 
-def test_scores_that_stand_alone_are_compared_with_no_published_ones():
+def test_scores_that_stand_alone_have_no_published_ones():
     scored = {"raw": scores(1, 1, 1)}
     compared = "the published scores over"
     assert compared in " ".join(table(judged(3), scores=scored).notes)
@@ -214,7 +214,7 @@ def test_scores_that_stand_alone_are_compared_with_no_published_ones():
         assert compared not in notes
 
 
-def test_a_row_stands_with_ours_deviation_published_and_difference():
+def test_a_row_has_ours_deviation_published_and_difference():
     made = table(
         judged(),
         [Row(find("raw"), {}, notes=("note",)), ROWS[1]],
@@ -411,7 +411,7 @@ def test_without_a_score_of_ours_the_published_ones_are_shown():
     assert "Without a method here" not in beside
 
 
-def test_completions_of_the_authors_are_named_where_they_are_replayed():
+def test_replayed_completions_of_the_authors_are_named():
     spec = "recorded:personalizedcir"
     part = PublishedTable(**{**vars(PLAIN), "recorded": {"gpt-4": spec, "x": "recorded:other"}})
     rows = [Row(find("raw"), {"llm": f"{spec} temperature=0"}), ROWS[1]]

@@ -421,7 +421,7 @@ def test_onnx_computes_in_float32():
     assert ikat.CrossEncoder("m", dtype="bfloat16", backend="openvino").dtype == "bfloat16"
 
 
-def test_a_bi_encoder_is_asked_for_normalised_vectors_of_its_kind(monkeypatch):
+def test_a_bi_encoder_is_asked_for_vectors_of_its_kind(monkeypatch):
     calls = []
 
     class Encoder:
@@ -478,7 +478,7 @@ def test_statements_are_rows_with_the_columns_of_their_turn():
         (9, [("2", 5.0), ("1", 1.0), ("3", 1.0), ("4", -2.0)]),
     ],
 )
-def test_the_best_statements_are_chosen_ties_in_the_personas_order(n, expected):
+def test_the_best_statements_are_chosen_ties_in_their_order(n, expected):
     scorer = by_id({"1": 1, "2": 5, "3": 1, "4": -2})
     chosen = ikat.RankStatements(scorer, n)(turns(qptkb=[PTKB, None]))
     assert chosen["qstatements"].tolist() == [expected, []]

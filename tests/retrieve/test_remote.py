@@ -163,7 +163,7 @@ def test_an_index_exchanged_in_the_middle_is_an_error():
         ikat.Remote(server.url)(turns("tea"))
 
 
-def test_servers_without_fingerprint_are_asked_again_and_untracked():
+def test_servers_without_fingerprint_are_asked_again():
     with answering(routir) as server:
         remote = ikat.Remote(server.url, "routir", "words", 3)
         remote(turns("green tea"))
@@ -328,7 +328,7 @@ def test_an_untrusted_certificate_is_an_error_at_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("form", ["routir", "ikat"])
-def test_a_reused_run_of_a_server_that_tells_nothing_is_warned_of(form, tmp_path):
+def test_a_reused_run_of_an_unknown_server_is_warned_of(form, tmp_path):
     def answer(request):
         if request["path"] == "/v1/models":
             return models(None)

@@ -112,7 +112,7 @@ def test_a_log_of_conversations_is_no_finished_run(tmp_path):
         RunFolder(tmp_path / "sims").results()
 
 
-def test_frames_of_other_rows_cells_or_order_have_other_checksums():
+def test_frames_of_other_rows_or_order_have_other_checksums():
     frame = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["x", "y"]})
     others = [
         frame.head(1),

@@ -82,7 +82,7 @@ def exchange(prompt, text, stage="rewrite", item=""):
     return Request(messages, stage, "1_1", stage, item), completion
 
 
-def test_further_calls_follow_the_earlier_ones_and_are_in_no_record():
+def test_further_calls_follow_earlier_ones_in_no_record():
     first, second = exchange("p1", "c1"), exchange("p2", "c2")
     turn = Turn(1, "tea?", "x", asked=(first,), spend=Spend(1, cost=0.5))
     later = turn.with_calls(Spend(2, cost=0.25), [second])
@@ -118,7 +118,7 @@ def test_a_source_of_blanks_is_not_available():
     assert plain(sources_drawn(turn)).split("\n") == ["[1] d1", "    (its text is not available)"]
 
 
-def test_sources_of_a_turn_that_cites_none_are_those_it_was_shown():
+def test_sources_of_a_turn_without_citations_are_the_shown():
     turn = Turn(1, "tea?", "x", cited=(), shown=SOURCES[:1])
     first, *others = plain(sources_drawn(turn)).split("\n")
     assert "cites none of these" in first
@@ -182,6 +182,6 @@ def test_a_labelled_text_has_no_blanks_around_it():
     ]
 
 
-def test_an_exchange_begins_with_the_users_words_and_ends_with_its_cost():
+def test_an_exchange_begins_with_words_and_ends_with_its_cost():
     turn = Turn(1, "Which tea?", "Mint.", seconds=2.0)
     assert plain(exchange_drawn(turn)).split("\n") == ["Which tea?", "", "Mint.", "", "(2.0 s)"]

@@ -142,7 +142,7 @@ def test_a_turn_without_passages_has_its_cells_of_the_topics():
     ]
 
 
-def test_an_answer_before_the_retrieval_is_a_draft_beside_responses():
+def test_an_answer_before_retrieval_is_a_draft():
     ranked = RANKED | {"qanswer": ["Tea."] * 3, "qdraft": ["A draft."] * 3, "used": [1, 1, 0]}
     asked = ASKED | {"qanswer": [None, "Before."]}
     answered = {"qid": "1_1", "response": "Tea.", "used": ["a", "b"], "qanswer": "A draft."}

@@ -154,7 +154,7 @@ def test_a_single_system_has_nothing_to_be_compared_with():
         ikat.advise(TEA, {"one": finding(tea="a")})
 
 
-def test_a_price_is_of_the_compared_turns_and_counts_what_is_known(tmp_path):
+def test_a_price_is_of_compared_turns_and_what_is_known(tmp_path):
     find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
     budget = Budget(price_in=1.0, price_out=10.0)
     llm = LLM(Priced(), budget=budget, cache=CompletionCache(tmp_path / "llm.sqlite"))

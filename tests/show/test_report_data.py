@@ -252,7 +252,7 @@ def test_a_difference_has_an_interval_a_side_and_an_arrow():
     assert means_of(base, ours, ShownMeasure("x"), one)[1].interval == ""
 
 
-def test_a_test_of_several_systems_is_corrected_and_needs_all_values():
+def test_a_test_of_several_systems_is_corrected_and_whole():
     base = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     ours = [0.1, 0.2, 0.3, 0.1, 0.5, 0.01]  # p = .0285
     by_turn = Clusters("turn", list("abcdef"))

@@ -390,7 +390,7 @@ class Chat:
         self.number, self.title = number, title
 
 
-def test_judgements_of_a_file_are_read_and_who_filled_them_is_told(tmp_path, monkeypatch):
+def test_judgements_are_read_and_who_filled_them_is_told(tmp_path, monkeypatch):
     path = tmp_path / "mine.txt"
     path.write_text("1-1_1 0 a 2\n")
     (tmp_path / "mine.txt.json").write_text('{"judged_by": "x", "filled": "x filled 1 label"}')
@@ -405,7 +405,7 @@ def test_judgements_of_a_file_are_read_and_who_filled_them_is_told(tmp_path, mon
     assert find_material([PLAIN], None, None, LOADER).qrels is None
 
 
-def test_frames_have_the_query_that_was_searched_unless_there_were_several():
+def test_frames_have_the_one_query_that_was_searched():
     frame = FRAME.assign(query="tea", qsubqueries=column([["tea", "mint"]] * 2))
     assert "searched" not in read_runs({"x": frame})[0].turns["1_1"]
     odd = FRAME.assign(query=[None, None], qnumber=3, qmore=column([{"a": 1}] * 2), note="x")

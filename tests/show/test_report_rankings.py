@@ -250,7 +250,7 @@ def test_a_folder_without_stages_tells_nothing(folders):
     assert read_stages(folders[0]) == ({}, {})
 
 
-def test_passages_stand_by_rank_with_texts_of_frames_before_loaded_ones():
+def test_passages_stand_by_rank_with_texts_of_frames_first():
     asked = []
 
     def load(rows):
@@ -328,7 +328,7 @@ def test_runs_of_another_form_or_collection_are_told():
         scores_to_show([form], JUDGED, ["1_1"], ["P@1"])
 
 
-def test_folders_with_and_without_the_name_of_their_qrels_are_alike():
+def test_folders_with_and_without_a_name_of_qrels_are_alike():
     runs = [kept("a", AP=[0.5]), kept("b", qrels="x", AP=[0.25]), kept("c", qrels="x", AP=[1.0])]
     names, scores = scores_to_show(runs, None, ["1_1"])
     assert (names, scores) == (["AP"], {"1_1": [[0.5], [0.25], [1.0]]})

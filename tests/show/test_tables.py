@@ -287,7 +287,7 @@ def test_the_minus_of_a_difference_is_no_hyphen():
     assert rows == [["-x-1", "$-$.5000 [$-$.7500, +.2500]"], ["1-1", "+.1000"]]
 
 
-def test_the_worth_of_cached_calls_is_explained_where_it_is_shown():
+def test_the_worth_of_cached_calls_is_explained_if_shown():
     spent = Ledger()
     spent.count("rewrite", "gpt-4o", known=2, cost=0.0, worth=0.25)
     assert any("Worth: " in note for note in ledger({"QR": spent}).notes)
@@ -341,7 +341,7 @@ def test_refused_calls_are_counted_by_conversation(tmp_path):
     )
 
 
-def test_refused_calls_of_ids_without_an_underscore_are_told_apart(tmp_path):
+def test_refused_calls_of_ids_without_underscore_differ(tmp_path):
     turns = pd.DataFrame({"qid": ["q1", "q2", "a_b<::>3"], "query": ["tea", "mint", "oats"]})
     refuses = ByPrompt(rewrite="I'm sorry, but I can't help with that.").llm
     found = pt.apply.generic(lambda rows: rows.assign(docno="d", score=1.0, rank=0))

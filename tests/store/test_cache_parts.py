@@ -157,7 +157,7 @@ def test_a_file_is_marked_as_its_kind(tmp_path):
         assert cache.get(KEYS) == {KEYS[0]: b"0"}
 
 
-def test_an_empty_database_of_others_becomes_a_cache_a_marked_one_not(tmp_path):
+def test_an_empty_database_becomes_a_cache_a_marked_one_not(tmp_path):
     for name, mark in (("empty", 0), ("marked", 7)):
         with closing(sqlite3.connect(tmp_path / name)) as connection:
             connection.execute(f"PRAGMA application_id = {mark}")

@@ -265,7 +265,7 @@ def test_a_home_that_cannot_be_made_is_told(monkeypatch):
         home_folder()
 
 
-def test_a_parent_that_was_there_stays_and_one_made_for_a_lock_goes(tmp_path):
+def test_only_a_parent_made_for_a_lock_is_removed(tmp_path):
     (tmp_path / "there").mkdir()
     with lock_folders(tmp_path / "there" / "a", tmp_path / "new" / "a"):
         assert (tmp_path / "new").exists()

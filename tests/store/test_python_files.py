@@ -147,7 +147,7 @@ def test_what_stops_the_process_is_no_fault_of_the_file(folder, stops):
     assert load(folder).depth == 5
 
 
-def test_a_users_own_advice_is_said_and_any_other_error_has_its_line(folder):
+def test_a_users_advice_is_said_and_other_errors_have_a_line(folder):
     (folder / "mine.py").write_text(
         "from pyterrier_ikat import UsageError\nraise UsageError('give a depth')\n"
     )

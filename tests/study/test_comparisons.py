@@ -255,7 +255,7 @@ def system_of(name, *deviations, repeat=1):
     return SimpleNamespace(name=name, deviations=deviations, repeat=repeat)
 
 
-def test_deviations_stand_once_with_their_systems_the_most_common_first():
+def test_deviations_stand_once_the_most_common_first():
     scores = pd.DataFrame({"name": ["a", "b", "c"]})
     scores.attrs["turns"] = "kept"
     systems = [
@@ -306,7 +306,7 @@ def test_a_missing_qrels_file_or_wrong_frame_is_an_error(tmp_path):
     assert Study({"x": Finds("a")}, topics=TOPICS).judged == []
 
 
-def test_a_turn_that_is_there_twice_is_refused_unless_only_planned():
+def test_a_turn_twice_is_refused_unless_only_planned():
     twice = pd.concat([TOPICS, TOPICS.head(1)])
     with pytest.raises(DataError, match="turn 1_1 has several rows"):
         Study({"x": Refuses()}, topics=twice)
@@ -348,7 +348,7 @@ def test_the_folder_of_a_run_that_responds_notes_its_abstentions(tmp_path):
     assert any(line == f"x: {note}" for line in done.gaps())
 
 
-def test_deviations_from_a_paper_stand_below_the_table_and_in_the_folder(tmp_path):
+def test_deviations_stand_below_the_table_and_in_the_folder(tmp_path):
     def system(retriever):
         return ikat.RawUtterance() >> retriever
 
@@ -380,7 +380,7 @@ def test_turns_without_judged_passages_are_told_below_the_table(tmp_path):
     assert [note for note in done.shown().notes if "2_1" in note]
 
 
-def test_measures_of_the_folder_are_those_asked_for_and_the_tracks(tmp_path):
+def test_measures_of_a_folder_are_the_asked_and_the_tracks(tmp_path):
     done = ikat.run({"x": Finds("a")}, **data(out=tmp_path), measures=["P@7"])
     columns = done.folders["x"].measures().columns.tolist()
     assert columns[0] == "P(rel=1)@7"

@@ -62,7 +62,7 @@ def test_data_that_is_given_twice_or_too_much_is_refused(positional, named, told
         data_of(positional, named)
 
 
-def test_only_the_judgements_of_the_topics_count_in_pyterriers_order():
+def test_only_judgements_of_topics_count_in_pyterriers_order():
     more = pd.concat([QRELS, QRELS.assign(qid="9_9")])
     assert only_topics(TOPICS, more)["qid"].tolist() == ["1_1", "1_2"]
     assert only_topics(TOPICS, "my.qrels") == "my.qrels"

@@ -18,7 +18,7 @@ def folder(tmp_path_factory):
     return str(path)
 
 
-def test_systems_of_one_folder_have_the_retriever_that_each_names(folder):
+def test_systems_of_one_folder_have_each_its_retriever(folder):
     names = ["raw", "raw:retriever=dense", "raw:retriever=bm25"]
     opened = open_systems(names, index=folder)
     kinds = [type(system.retriever) for system in opened]

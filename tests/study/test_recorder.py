@@ -285,7 +285,7 @@ def test_a_budget_is_not_kept_over_calls_of_unknown_tokens(tmp_path):
         spending.total("m", 1.0, 1.0)
 
 
-def test_a_turn_without_work_has_no_bytes_and_others_no_time_of_writing():
+def test_a_turn_without_work_has_no_bytes():
     recorder = Recorder(["a", "b"], str)
     with observed_by(recorder):
         Gives(TURNS.assign(qx=[9, 2]))(TURNS)
@@ -353,7 +353,7 @@ def test_what_answered_nothing_or_is_paid_again_counts(tmp_path):
     assert len((tmp_path / "d").read_text().splitlines()) == 2
 
 
-def test_a_ledger_of_a_finished_run_keeps_what_is_unknown_and_who_served(tmp_path):
+def test_a_finished_runs_ledger_keeps_unknowns_and_servers(tmp_path):
     (tmp_path / "run.json").write_text("{}")
     ledger = Ledger()
     ledger.count("answer", "m", served="gpt-4-0613", calls=1, cost=None)

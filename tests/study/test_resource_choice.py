@@ -126,7 +126,7 @@ def test_a_folder_of_several_kinds_says_that_words_are_searched(both, words):
         assert opened(**resources).deviations == []
 
 
-def test_an_argument_of_several_methods_goes_to_those_that_have_it(words):
+def test_an_argument_goes_to_the_methods_that_have_it(words):
     plain, deep = open_systems(["raw", "mq4cs"], index=words, llm="recorded:sample", n=2)
     assert "n" not in plain.method.values
     assert deep.method.values["n"] == 2

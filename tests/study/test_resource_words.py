@@ -131,7 +131,7 @@ def test_unknown_options_name_near_ones_and_arguments():
         Resources.of({"zzz": "x"}, [Method("m", words)])
 
 
-def test_functions_read_the_index_by_their_only_required_argument():
+def test_functions_read_the_index_by_their_required_argument():
     reads = resources._reads_index
     assert reads(lambda index: index)
     assert reads([Searches(), lambda index: index])

@@ -126,7 +126,7 @@ def test_calls_count_once_in_call_model_and_folder(tmp_path):
         assert ledger["calls"].sum() == 3
 
 
-def test_the_identity_of_a_run_has_its_dataset_unless_it_is_a_folder(tmp_path):
+def test_the_identity_of_a_run_has_its_dataset_but_no_folder(tmp_path):
     def identity(dataset, **options):
         study = Study({"x": Finds()}, dataset, turns=["1-1_1"], **options)
         return Run(study, study.systems[0], tmp_path), study
@@ -265,7 +265,7 @@ def test_folders_of_prompts_are_named_by_their_number(tmp_path):
     assert "prompts='own'" in behind.parameters()["stages"]["2"]
 
 
-def test_a_system_whose_columns_are_unknown_says_nothing_of_responses():
+def test_a_system_of_unknown_columns_says_nothing_of_responses():
     class Silent(pt.Transformer):
         def transform(self, inp):
             raise KeyError("x")

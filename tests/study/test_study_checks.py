@@ -102,7 +102,7 @@ class Unjudged:
         return None, None
 
 
-def test_unpublished_judgements_are_told_unless_they_were_asked_for(monkeypatch):
+def test_unpublished_judgements_are_told_unless_asked_for(monkeypatch):
     monkeypatch.setattr("pyterrier_ikat.study.study.dataset_named", lambda data: data)
 
     def find_qrels(qrels, data):
@@ -234,7 +234,7 @@ def collection_warning(index, data, qrels=QRELS):
     return " ".join(str(warning.message) for warning in told)
 
 
-def test_an_index_of_the_collection_is_silent_and_others_are_told():
+def test_an_index_of_another_collection_is_told():
     nothing = QRELS.head(0)
     assert collection_warning(Index(), Collection(2)) == ""
     assert collection_warning(Index(), Collection(2, ["a", "b"])) == ""
@@ -391,7 +391,7 @@ class OfSample(Index):
         super().__init__(tuple(judged[judged["qid"].isin(qids)]["docno"]))
 
 
-def test_an_index_has_a_passage_that_is_judged_for_the_chosen_turns():
+def test_an_index_has_a_judged_passage_of_the_chosen_turns():
     qrels = ikat.dataset("ikat:sample").get_qrels()
     by_turn = qrels.groupby("qid")["docno"].agg(set)
     first = by_turn.index[0]

@@ -166,7 +166,7 @@ def test_systems_may_be_paths_functions_methods_and_tuples(tmp_path):
     assert methods_in(entry) == [entry]
 
 
-def test_two_systems_of_a_name_are_refused_for_other_settings_alone():
+def test_systems_of_a_name_are_refused_for_other_settings():
     raw = ikat.methods.find("raw")
     deep = raw.with_arguments({"depth": 5})
     assert methods_in([raw, "raw"]) == [raw]

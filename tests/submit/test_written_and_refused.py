@@ -113,7 +113,7 @@ def test_an_id_of_2024_that_is_no_number_is_refused(tmp_path):
         write(run, 2024, tmp_path / "out")
 
 
-def test_new_words_of_2025_are_submitted_and_an_unknown_number_not(tmp_path):
+def test_new_words_of_2025_are_submitted_unknown_numbers_not(tmp_path):
     run = made_run(tmp_path / "mine", Data(2025), qstatements=[[("I ski.", 1.0), ("1", 0.5)]] * 6)
     found = write(run, 2025, tmp_path / "out")
     assert {problem.severity for problem in found} == {"warning"}
@@ -165,7 +165,7 @@ def test_where_nothing_can_be_written_is_told(tmp_path):
         write(run, 2023, tmp_path / "file" / "out")
 
 
-def test_a_run_of_fewer_turns_is_refused_and_of_their_questions_not(tmp_path):
+def test_a_run_of_fewer_turns_is_refused_one_of_them_is_not(tmp_path):
     run = made_run(tmp_path / "mine", Data(2023))
     edit_turns(run, 1, qutterance=...)  # a folder of frames without utterances
     write(run, 2023, tmp_path / "out")

@@ -181,7 +181,7 @@ def test_reading_is_repeated_until_an_answer_comes(track, failures, waits):
     assert track.waits == waits
 
 
-def test_a_response_that_the_server_had_no_time_for_is_sent_again(track):
+def test_a_response_without_time_on_the_server_is_sent_again(track):
     assert track.server((429, "busy"), (200, MESSAGE)).proceed("Tea.").utterance == "Why?"
     assert track.waits == [1]
     assert "waiting 1 s: https://host/sim gave no answer" in track.told[0]

@@ -148,7 +148,7 @@ def test_the_public_page_may_ask_and_no_other_one(plain):
         assert plain.get("/v1/models", headers=headers).status_code == status
 
 
-def test_an_allowed_page_is_the_same_in_capitals_and_with_a_slash(index):
+def test_an_allowed_page_is_the_same_in_capitals_and_slashed(index):
     with client_of({"bm25": index.bm25()}, origins=["HTTPS://Chat.Example.org/"]) as plain:
         for origin, status in (("https://chat.example.org", 200), ("https://other.example", 403)):
             answer = plain.get("/v1/models", headers={"origin": origin})

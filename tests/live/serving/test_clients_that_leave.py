@@ -195,7 +195,7 @@ def test_whoever_comes_back_reads_on_and_nothing_is_paid_twice(log):
         assert events(read_on(server, "mine").content)[-1]["ikat"] == answer["ikat"]
 
 
-def test_nobody_gets_the_answer_to_another_question_under_the_same_id(log):
+def test_nobody_gets_another_questions_answer_under_an_id(log):
     with three_stages() as (server, backend, _):
         client = ask(server, "streamed", body=named("1"))
         assert backend.there.acquire(timeout=LONG)

@@ -325,7 +325,7 @@ def test_a_note_on_a_replaced_text_stands_only_where_one_was(page, server):
     expect(page.locator(".none")).to_have_text(["The answer is shortened to 1 word."])
 
 
-def test_the_sidebar_is_there_again_when_a_narrow_window_gets_wide(page, server):
+def test_the_sidebar_returns_when_a_narrow_window_gets_wide(page, server):
     open_chat(page, server, [answer("Rooibos.")], both=False)
     page.set_viewport_size({"width": 390, "height": 844})
     expect(page.get_by_label("Persona: statements about you, one per line")).to_be_hidden()

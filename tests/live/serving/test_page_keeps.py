@@ -131,7 +131,7 @@ def test_a_reload_pays_for_each_call_of_a_real_system_once(page):
     assert backend.followed == ["respond"]
 
 
-def test_a_new_conversation_can_be_undone_until_a_question_is_asked(page, server):
+def test_a_new_conversation_can_be_undone_until_a_question(page, server):
     held = server.hold()
     open_chat(
         page,
@@ -277,7 +277,7 @@ def test_a_duplicated_tab_is_a_conversation_of_its_own(page, server):
     assert [body["messages"][0]["content"] for body in server.asked] == ["Which tea?"] * 3
 
 
-def test_conversations_are_listed_only_where_their_user_switches_it_on(page, server):
+def test_conversations_are_listed_only_if_switched_on(page, server):
     open_chat(page, server, [answer(f"Answer {number}.") for number in range(30)], both=False)
     ask(page, "Which tea?")
     fresh(page)

@@ -253,6 +253,6 @@ def test_the_limits_of_a_search(fields, is_read):
         read(SearchRequest, fields)
 
 
-def test_a_search_has_ten_passages_with_texts_unless_it_says_otherwise():
+def test_a_search_has_ten_passages_with_texts_by_default():
     request = read(SearchRequest, {"query": "tea"})
     assert (request.k, request.texts, request.k1, request.b) == (10, True, None, None)
