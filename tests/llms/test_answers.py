@@ -268,6 +268,17 @@ THOUGHT = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}
         ),
         ([{"model": "m", **event("a", "stop")}], whole("a", finish="stop", fields={"model": "m"})),
         ([{"model": "", **event("a", "stop")}], whole("a", finish="stop")),
+        (
+            [
+                {"model": "m", **event("a", "x", {"prompt_tokens": 7, "completion_tokens": 1})},
+                {"model": "n", **event("b", "stop", USAGE)},
+            ],
+            whole("ab", finish="stop", fields={"model": "n", "usage": USAGE}),
+        ),
+        (
+            [{"choices": event("a", "stop")["choices"] + event("b", "length")["choices"]}],
+            whole("a", finish="stop"),
+        ),
         ([event("a", "stop", tool_calls=[1])], whole("a", finish="stop", tool_calls=True)),
         ([event("a", "stop", function_call={})], whole("a", finish="stop")),
         ([event("a", "x", function_call={"f": 1})], whole("a", finish="x", function_call=True)),
@@ -283,6 +294,7 @@ THOUGHT = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}
         ),
         ([{"error": 1}], {"error": 1, "choices": []}),
         ([{"error": 1, "choices": []}], {"error": 1, "choices": []}),
+        ([{"error": 1, **event("a", "stop")}], {"error": 1, "choices": []}),
         ([{"usage": USAGE}, DONE], {"usage": USAGE, "choices": []}),
         ([{"model": "m"}, {"choices": 5, "x": 1}], {"model": "m", "choices": 5, "x": 1}),
         ([{"model": "m"}, {"choices": {"a": 1}, "model": "n"}], None),
@@ -338,6 +350,11 @@ def test_a_break_after_the_usage_is_paid_and_asked_again(error):
     with pytest.raises(Transient) as raised:
         read_stream(breaking(error, {"model": "m", **event("a", usage=USAGE)}))
     assert [(reply.model, reply.prompt_tokens) for reply in raised.value.paid] == [("m", 7)]
+
+
+@pytest.mark.parametrize("error", [LOST, ValueError("half")], ids=["lost", "half a line"])
+def test_what_follows_an_error_in_a_stream_is_not_read(error):
+    assert read_stream(breaking(error, {"error": 1})) == {"error": 1, "choices": []}
 
 
 def test_only_a_lost_connection_after_the_reason_loses_nothing():
