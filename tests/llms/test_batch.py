@@ -883,15 +883,16 @@ def test_the_messages_say_which_requests_wait_where(server, model, home):
 
 
 def test_a_key_that_failed_in_a_batch_is_asked_in_the_next_one(server, model):
-    under_way(model(), "a", "b", "c")
+    under_way(model(), *"abcd")
     answers = {
         "a": refused(401, "no"),
         "b": refused(402, "no"),
         "c": refused(404, "no model m"),
+        "d": refused(400, "API key not valid"),
     }
     server.end("batch_0", answer=lambda body: answers[asked(body)])
-    assert under_way(model(), "a", "b", "c").waiting[0].requests == 2
-    assert server.texts("batch_1") == ["a", "b"]
+    assert under_way(model(), "a", "b", "c", "d").waiting[0].requests == 3
+    assert server.texts("batch_1") == ["a", "b", "d"]
     (failure,) = model().ask(ask("c"))
     assert (type(failure).__name__, failure.qid) == ("BadRequest", "1_1")
 
@@ -909,3 +910,137 @@ def test_follow_ups_are_sent_as_batches_of_their_own(server, model):
     assert server.texts("batch_1") == ["next"]
     server.complete()
     assert texts(model().ask(ask("a"), then)) == ["answer to next"]
+
+
+def test_results_count_for_those_who_ask_and_stay_for_the_others(server, model, home):
+    under_way(model(), "a", "b")
+    server.complete()
+    made = model()
+    assert texts(made.ask(ask("b"))) == ["answer to b"]
+    assert notes(home) == []
+    assert texts(model("").ask(ask("a"))) == ["answer to a"]
+    assert server.calls == 0
+
+
+def test_what_nobody_asks_any_more_is_not_sent_again(server, model):
+    under_way(model(), "a", "b")
+    server.end("batch_0", "expired", lambda body: None)
+    under_way(model(), "b")
+    assert server.texts("batch_1") == ["b"]
+    under_way(model(), "a")
+    assert server.texts("batch_2") == ["a"]
+
+
+def test_a_list_that_was_not_rewritten_pays_nothing_twice(server, model, home):
+    under_way(model(), "a", "b")
+    listed = (home / "llm.sqlite.batches").read_text()
+    server.complete(answer=lambda body: said("A", "stop" if asked(body) == "a" else "length"))
+    columns = ("calls", "known", "failures", "prompt_tokens")
+    for counts in ([2, 0, 1, 14], [0, 1, 1, 0]):
+        (home / "llm.sqlite.batches").write_text(listed)  # the process was killed before
+        made = model()
+        assert texts(made.ask(ask("a", "b"))) == ["A", "CutOff"]
+        assert counted(made, *columns) == [counts]
+
+
+def test_the_least_limit_that_the_account_showed_holds(server, model):
+    with_a_limit(server, 2)
+    under_way(model(), "x", stage="rewrite")  # its batch was sent without a limit
+    server.complete()
+    for _ in range(3):
+        under_way(model(), *"abcd")
+    assert sizes(server) == [1, 4, 2]
+    server.complete()
+    with_a_limit(server, 1)
+    for _ in range(3):
+        under_way(model(), *"klmn", stage="keywords")
+    assert sizes(server) == [1, 4, 2, 2, 1]
+    server.complete()
+    under_way(model(), *"klmn", stage="keywords")
+    assert sizes(server) == [1, 4, 2, 2, 1, 1]
+
+
+def test_an_error_says_how_much_the_other_batches_brought(server, model, monkeypatch):
+    monkeypatch.setattr(batch, "REQUESTS", 1)
+    under_way(model())
+    server.end("batch_0")
+    server.batches["batch_1"].update(status="failed", errors=None)
+    with pytest.raises(FatalLLMError) as raised:
+        model().ask(ask(*TEXTS))
+    assert str(raised.value).startswith(
+        "batch_1 of 1 request was refused: nothing (done and kept: 1 call, left: 2; run again"
+    )
+
+
+def test_tries_go_on_in_the_batches_of_a_divided_one(server, model, monkeypatch):
+    under_way(model(), "a", "b")
+    server.end("batch_0", "expired", lambda body: None)
+    monkeypatch.setattr(batch, "REQUESTS", 1)
+    under_way(model(), "a", "b")
+    server.complete(answer=lambda body: refused(500, "down"))
+    made = model("batch=on retries=1")
+    assert texts(made.ask(ask("a", "b"))) == ["Unavailable", "Unavailable"]
+    assert counted(made, "calls", "unanswered", "retries", "failures") == [[0, 2, 2, 2]]
+
+
+def test_a_batch_that_the_full_account_refused_is_no_first_try(server, model):
+    under_way(model(), "a", "b")
+    server.end("batch_0", "expired", lambda body: None)
+    with_a_limit(server, 1)
+    under_way(model(), "a", "b")
+    under_way(model(), "a", "b")
+    assert sizes(server) == [2, 2, 1]
+    server.complete()
+    made = model()
+    under_way(made, "a", "b")
+    assert counted(made, "calls", "retries") == [[1, 1]]
+
+
+@pytest.mark.parametrize("failed", [0, 1])
+def test_results_that_are_not_ours_complete_nothing(server, model, failed):
+    under_way(model(), "a", "b", "c")
+    server.end(
+        "batch_0", answer=lambda body: said("fine") if asked(body) != "c" or not failed else "x"
+    )
+    done = server.batches["batch_0"]
+    done["error_file_id"] = None
+    file = done["output_file_id"]
+    if not failed:
+        key = json.loads(server.files[file].split(b"\n")[0])["custom_id"]
+        server.files[file] = server.files[file].replace(key.encode(), b"stranger")
+    with pytest.raises(FatalLLMError, match="have 2 of 3 that can be read: run again later"):
+        model().ask(ask("a", "b", "c"))
+    assert len(server.batches) == 1
+
+
+def test_more_results_than_the_batch_counts_are_read(server, model):
+    under_way(model(), "a", "b")
+    server.end("batch_0")
+    server.batches["batch_0"]["request_counts"] = {"total": 2, "completed": 1, "failed": 0}
+    assert texts(model().ask(ask("a", "b"))) == ["answer to a", "answer to b"]
+
+
+def test_an_expired_batch_without_counts_is_sent_again(server, model):
+    under_way(model())
+    server.end("batch_0", "expired", lambda body: said("A") if asked(body) == "a" else None)
+    server.batches["batch_0"]["request_counts"] = None
+    under_way(model())
+    assert server.texts("batch_1") == ["b", "c"]
+
+
+def test_a_refused_request_is_unanswered_and_costs_nothing(server, model):
+    under_way(model(), "a", "b")
+    server.end(
+        "batch_0",
+        answer=lambda body: said("A") if asked(body) == "a" else refused(400, "too strange"),
+    )
+    made = model()
+    assert texts(made.ask(ask("a", "b"))) == ["A", "BadRequest"]
+    assert counted(made, "calls", "unanswered", "failures", "prompt_tokens") == [[1, 1, 1, 7]]
+
+
+def test_the_bound_of_a_request_itself_decides_its_price(server, model):
+    made = model("batch=on budget=0.01 max_tokens=10")
+    with pytest.raises(BudgetExceeded, match="may cost 0.0100 USD"):
+        made.ask(ask("a", params={"max_tokens": 2000}))
+    assert server.files == {}
