@@ -410,6 +410,8 @@ def test_a_kept_answer_is_read_as_each_of_its_requests_reads_it(cache):
     again = cache.put("k", COMPLETION, NAMED)
     assert again == replace(wrote, cached=True)
     assert cache.put("half", COMPLETION) is COMPLETION  # what is not whole is replaced
+    cache.put("thought", replace(COMPLETION, text="<ponder>hm</ponder>"))
+    assert cache.put("thought", COMPLETION, NAMED) is COMPLETION  # by its own reading
     assert cache.get(["half"]) == {"half": COMPLETION}
 
 

@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from chat_server import Answer, piece, refused, said, streamed
+from chat_server import Answer, ask, piece, refused, said, streamed
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
@@ -75,7 +75,7 @@ def test_a_good_server_in_ten_lines(model, server):
     row = made.ledger.frame().iloc[0]
     assert (row.stage, row.calls, row.prompt_tokens) == ("check", 5, 5093)
     assert made.budget.spent == pytest.approx(5.138)
-    made.check()
+    assert made.check().lines == found.lines  # its cost is that of its own calls
     assert server.calls == 10  # no answer is kept
 
 
@@ -84,6 +84,7 @@ def test_a_good_server_in_ten_lines(model, server):
     [
         ({"stream": False}, "stream", "no: the answer comes as a whole"),
         ({"finish": None}, "end", "gives no reason"),
+        ({"finish": ""}, "end", "gives no reason"),
         ({"usage": False}, "usage", "is not told"),
         ({"usage": False}, "cost", "5 calls, ? tokens in, ? out"),
         (
@@ -162,12 +163,20 @@ def test_the_other_name_of_max_tokens_is_shown(model, server):
         if "max_tokens" in body
         else forms({**body, "max_tokens": body["max_completion_tokens"]})
     )
-    assert "max_completion_tokens=5" in model("cache=none").check().lines["max_tokens"]
+    made = model("cache=none")
+    assert "max_completion_tokens=5" in made.check().lines["max_tokens"]
+    assert made.backend.body(ask("a", params={"max_tokens": 3})[0])["max_completion_tokens"] == 3
 
 
-def test_a_model_that_is_no_server_has_nothing_to_check():
+def test_the_model_that_answered_is_named(model, server):
+    server.respond = lambda body: said(TEN, model="m-2026-01-31")
+    assert model().check().lines["answer"] == "'one, two, three', by m-2026-01-31"
+
+
+@pytest.mark.parametrize("spec", ["recorded:sample", "hf:org/name", SimpleNamespace(generate=list)])
+def test_a_model_that_is_no_server_has_nothing_to_check(spec):
     with pytest.raises(UsageError, match="is no server"):
-        ikat.llm("recorded:sample").check()
+        ikat.llm(spec).check()
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,9 @@ OWNED = [
     "seed",
     "response_format",
     "stream_options",
+    "top_k",
+    "frequency_penalty",
+    "extra_body",
 ]
 
 

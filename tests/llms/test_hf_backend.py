@@ -1,13 +1,16 @@
 """The backend of local models by itself: identity, groups of requests, tokens, parameters."""
 
 import pickle
+import threading
 from types import SimpleNamespace
 
 import pytest
+import torch
 from chat_server import ask
 from jinja2 import TemplateError
 from tiny_model import TEMPLATE, save_tiny_model
 
+from pyterrier_ikat.events import AskerLeft, asked_by
 from pyterrier_ikat.llms import Reply
 from pyterrier_ikat.llms.failures import BadRequest, TooLong, Unanswered
 from pyterrier_ikat.llms.hf import (
@@ -15,6 +18,7 @@ from pyterrier_ikat.llms.hf import (
     _decoded,
     _decoding,
     _silent,
+    _streamer,
     _tokens,
     _unknown_tokens,
 )
@@ -148,6 +152,9 @@ def test_tokens_that_begin_end_and_fill_up_are_not_seen():
     assert _decoded(tokenizer, [0, 2, 4, 3, 5, 1, 1]) == "<think> tea <odd> mint"
     assert _unknown_tokens(tokenizer, [0, 3, 2, 4, 3, 1], ()) == ("<odd>",)
     assert _unknown_tokens(tokenizer, [3, 4], (("<odd>", "</odd>"),)) == ()
+    tokenizer.pad_token_id = 5
+    assert _silent(tokenizer) == {0, 1, 5}
+    assert _decoded(tokenizer, [4, 5, 5]) == "tea"
 
 
 @pytest.mark.parametrize(
@@ -201,6 +208,38 @@ def test_a_reply_ends_at_the_first_end(row, text, finish, written):
     assert open_reasoning.text == "<think>mint"
     far_away = backend._reply(tokenizer, [2, *[4] * 16], [5, 1], {1})
     assert far_away.text == "mint"
+    tokenizer.convert_ids_to_tokens = Tokenizer.words.__getitem__
+    assert backend._reply(tokenizer, [4], [3, 5, 1, 3], {1}).special == ("<odd>",)
+    backend.reasoning = (("<odd>", "</odd>"),)
+    named = backend._reply(tokenizer, [4, 3], [5, 3, 1], {1})
+    assert (named.text, named.special) == ("<odd>mint <odd>", ())
+
+
+def test_what_is_streamed_has_the_marks_of_reasoning():
+    parts = []
+    tokenizer = SimpleNamespace(
+        decode=lambda tokens, skip_special_tokens=False: "".join(
+            f"{Tokenizer.words[int(token)]} "
+            for token in tokens
+            if not (skip_special_tokens and int(token) < 4)
+        ),
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=1,
+    )
+    streamer = _streamer(tokenizer, [4, 2], SimpleNamespace(add=parts.append), ())
+    streamer.put(torch.tensor([[4, 2]]))
+    for token in (5, 3, 4, 1):
+        streamer.put(torch.tensor([token]))
+    streamer.end()
+    assert "".join(parts).split() == ["<think>mint", "<odd>", "tea"]
+
+
+def test_who_left_meanwhile_is_generated_nothing():
+    left = threading.Event()
+    left.set()
+    with asked_by(left), pytest.raises(AskerLeft):
+        HFBackend("not/loaded").complete([REQUEST])
 
 
 def test_a_folder_that_ends_with_gguf_and_a_device_are_taken(tmp_path):

@@ -4,6 +4,7 @@ import threading
 from dataclasses import fields
 
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -272,3 +273,21 @@ def test_who_served_is_shown_only_where_it_is_another_one():
     assert "served" in str(ledger)
     assert ledger.shown("Account").title == "Account"
     assert "n-2" in ledger._repr_html_()
+
+
+def test_a_follower_is_left_also_by_an_error():
+    ledger, outer = Ledger(), Ledger()
+    with pytest.raises(ZeroDivisionError), ledger.followed_by(outer):
+        raise ZeroDivisionError
+    ledger.count("answer", "m", calls=1)
+    assert outer.rows() == []
+
+
+def test_what_known_calls_would_have_cost_is_shown_if_it_is_known():
+    ledger = Ledger()
+    ledger.count("answer", "m", known=1, worth=None)
+    assert "worth" not in [column.title for column in ledger.shown().columns]
+    ledger = Ledger()
+    ledger.count("answer", "m", known=1, worth=0.25)
+    assert "worth" in [column.title for column in ledger.shown().columns]
+    assert "0.2500" in str(ledger)

@@ -165,6 +165,7 @@ def noted(*prompts, stage="answer"):
         ([(9000, 255)], []),  # too few tokens to be a window
         ([(9000, None)], []),
         ([(2000, 2001)], []),  # more tokens than bytes say nothing
+        ([(2000, 2000), (3000, 2000)], ["1_2"]),  # a token for each byte is possible
         ([(4000, 1000), (6000, 1000)], ["1_2"]),  # half as long again, and equal
         ([(4000, 1000), (5998, 1000)], []),
         ([(6000, 1000), (4000, 1000)], ["1_1"]),
@@ -231,3 +232,16 @@ def test_what_was_told_here_is_not_told_in_another_process():
     assert told_by(other) == []
     sent("ab" * 2500, 301, other)
     assert len(told_by(other)) == len(told_by(lengths)) == 1
+
+
+def test_more_tokens_than_characters_are_compared_too():
+    lengths = Lengths()
+    sent("\u8336" * 1000, 1500, lengths, qid="1_1")
+    sent("\u8336" * 2000, 1500, lengths, qid="1_2")
+    assert told_by(lengths) == ["answer of turn 1_2 (1500 tokens of 2000 characters)"]
+
+
+def test_half_characters_have_a_length_as_well():
+    lengths = Lengths()
+    sent("a\ud800" * 2000, 300, lengths)
+    assert told_by(lengths) == ["answer of turn 1_1 (300 tokens of 4000 characters)"]

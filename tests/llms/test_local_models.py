@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+import torch
 from chat_server import ask
 from tiny_model import ROOM, TEMPLATE, WORDS, save_tiny_model
 from transformers import AutoTokenizer
@@ -82,7 +83,9 @@ def test_a_chat_that_the_template_rejects_fails_its_turn(templated):
 def test_samples_differ_by_number_and_are_repeated_by_seed(templated):
     spec = f"hf:{templated} max_tokens=5 temperature=1 seed=7 cache=none"
     requests = [request for sample in range(12) for request in ask("colour", sample=sample)]
+    before = torch.get_rng_state()
     first = [completion.text for completion in llm(spec).ask(requests)]
+    assert torch.equal(torch.get_rng_state(), before)  # other work draws as without it
     again = [completion.text for completion in llm(spec).ask(requests[::-1])][::-1]
     assert first == again
     assert {*first} == {"red", "green", "blue"}
@@ -210,6 +213,7 @@ def test_a_gguf_file_is_known_by_its_state_and_needs_its_package(tmp_path, monke
     ("ends", "text", "tokens"),
     [
         (1, "drink rooibos", 3),
+        (WORDS.index("rooibos"), "drink", 2),
         ([1, WORDS.index("rooibos")], "drink", 2),
         ([WORDS.index("drink"), 1], None, None),
         (None, "drink rooibos", 3),

@@ -3,12 +3,15 @@ closing frees."""
 
 import copy
 import json
+import warnings
+from types import SimpleNamespace
 
 import pytest
 from chat_server import ask, said
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import StageError, llm
+from pyterrier_ikat.llms import Reply, StageError, llm
+from pyterrier_ikat.llms.model import OtherModelWarning, same_model
 
 
 def test_what_was_recorded_took_no_time(tmp_path):
@@ -47,7 +50,9 @@ def test_another_packages_prompt_is_cached_and_counted_like_ours(server, model):
         ]
     assert server.calls == 4
     assert {(body["max_tokens"], *body["stop"]) for body in server.bodies} == {(9, ".")}
-    assert sorted(map(len, (body["messages"] for body in server.bodies))) == [1, 1, 2, 2]
+    alone = [{"role": "user", "content": "a"}]
+    sent = [body["messages"] for body in server.bodies]
+    assert (sent.count(alone), sent.count(chat)) == (2, 2)
     row = made.ledger.frame().iloc[0]
     assert (row["stage"], row["calls"], row["known"], made.model_id) == ("generate", 4, 4, "m")
 
@@ -69,7 +74,7 @@ def test_it_is_asked_as_the_reader_of_pyterrier_rag_asks(server, model):
 
 def test_another_packages_unanswered_prompt_is_an_error_not_text(server, model):
     server.respond = lambda body: said("half", finish="length")
-    with pytest.raises(StageError, match="1 CutOff"):
+    with pytest.raises(StageError, match=r"1 CutOff\): 1 \(the completion was cut off"):
         model().generate(["a"])
 
 
@@ -77,6 +82,8 @@ def test_another_packages_unanswered_prompt_is_an_error_not_text(server, model):
 def test_what_a_model_cannot_do_for_another_package_is_refused(options):
     with pytest.raises(UsageError, match=next(iter(options)).removeprefix("return_")):
         llm("recorded:sample").generate(["a"], **options)
+    with pytest.raises(UsageError, match=next(iter(options)).removeprefix("return_")):
+        llm(SimpleNamespace(generate=list)).generate(["a"], **options)
 
 
 def test_a_look_at_a_known_answer_counts_nothing(model, server):
@@ -132,3 +139,72 @@ def test_a_model_without_options_has_the_documented_limits():
     assert (made.retry.tries, made.retry.max_seconds) == (6, 600)
     assert (made.budget.limit, made.budget.price_in, made.on_error) == (None, None, "raise")
     assert (made.batches, made.structured, made.backend.batch_size) == (False, False, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "served", "same"),
+    [
+        ("m", "m", True),
+        ("GPT-4o", "gpt-4o", True),
+        ("m", "m-2024-08-06", True),
+        ("m", "m@20240806", True),
+        ("m", "m:1234", True),
+        ("m", "m-123", False),
+        ("m", "m-1", False),
+        ("m", "m-mini", False),
+        ("m", "m-2024-08-06-mini", False),
+        ("m.1", "mx1", False),
+        ("m-mini", "m", False),
+    ],
+)
+def test_only_a_dated_snapshot_is_the_same_model(asked, served, same):
+    assert same_model(asked, served) is same
+
+
+def test_another_model_is_warned_of_once_unless_it_is_replayed():
+    made = llm("openai:m")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for served in ("other", "other", "m-2024-08-06", None, "third", "other"):
+            made.check_served(served)
+        llm("recorded:sample").check_served("other")
+    assert [warning.category for warning in caught] == [OtherModelWarning] * 2
+    assert str(caught[1].message).startswith("'third' answers instead of 'm'")
+
+
+def test_the_lengths_of_recorded_prompts_say_nothing():
+    replies = Reply("fine", prompt_tokens=300)
+    for made, told in ((llm("recorded:sample"), 0), (llm("openai:m"), 1)):
+        made.note_length(ask("ab" * 2500)[0], replies)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            made.lengths.warn()
+        assert len(caught) == told
+
+
+def test_a_fingerprint_is_a_copy_with_the_marks_of_reasoning():
+    made = llm("openai:m reasoning='<ponder> </ponder>'")
+    fingerprint = made.fingerprint()
+    assert fingerprint == {**made.backend.identity, "reasoning": [["<ponder>", "</ponder>"]]}
+    fingerprint["model"] = "other"
+    assert made.backend.identity["model"] == "m"
+    assert llm("openai:m").fingerprint() == llm("openai:m").backend.identity
+
+
+def test_closing_closes_the_connections(model):
+    made = model("cache=none")
+    made.ask(ask("a"))
+    assert made.backend._clients
+    made.close()
+    assert made.backend._clients == {}
+
+
+def test_a_kept_answer_that_cannot_be_read_is_of_who_asks(model, server):
+    server.respond = lambda body: said("<ponder>Hm.</ponder>Mint.")
+    made = model()
+    made.ask(ask("a"))
+    request = ask("other", "a")[1]
+    (failure,) = made.kept({request.key(made.backend.identity): request}).values()
+    assert (failure.stage, failure.qid, failure.kept) == ("answer", "1_2", True)
+    assert made.is_settled([request, ask("b")[0]]) == [True, False]
+    assert llm("openai:m cache=none").is_settled([request]) == [False]

@@ -181,6 +181,8 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
         recording(tmp_path / "new.jsonl", model="openai:gpt-4o structured=on")
     with pytest.raises(UsageError, match="no file of recorded completions"):
         recording(tmp_path / "new.jsonl", "openai:gpt-4o")
+    with pytest.raises(UsageError, match="no file of recorded completions"):
+        recording(tmp_path / "new.jsonl", "recorded:personalizedcir")
     (tmp_path / "odd.jsonl").write_text("[1]")
     with pytest.raises(DataError, match="line 1 is not a recorded completion"):
         recording(tmp_path / "odd.jsonl")
@@ -279,3 +281,16 @@ def test_lines_to_fill_in_keep_the_samples_that_are_known(tmp_path):
     with pytest.raises(ToFillInError, match="fill them in and run the same command again"):
         recording(path).ask(more)
     assert lines(path) == [line(["mint", "", ""])]
+
+
+def test_unicode_separators_in_a_text_are_no_end_of_a_line(tmp_path, model):
+    model()
+    path = tmp_path / "new.jsonl"
+    other = line("tea \u2028 time \x85", "1-1_2")
+    path.write_text(json.dumps(other, ensure_ascii=False), encoding="utf-8")
+    recording(path, model="fake").ask([asked()])
+    found = path.read_text(encoding="utf-8").split("\n")
+    assert [json.loads(one) for one in found if one] == [
+        other,
+        line("answer 1", model="counts-2026"),
+    ]

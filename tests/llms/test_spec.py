@@ -340,6 +340,7 @@ def test_a_name_with_a_tilde_is_in_the_home_folder(monkeypatch):
         ("openai:m seed", "the options of an LLM are key=value"),
         ("openai:m api_key_env=MY-KEY", "the name of the environment variable"),
         ("openai:m structured=yes", "structured is wrong: give on or off"),
+        ("openai:m structured=", "structured is wrong: give on or off"),
         ("openai:m seed=one", "seed is wrong: give a whole number from 0"),
         ("openai:m concurrency=0", "concurrency is wrong: give a whole number from 1"),
         ("openai:m body='[1]'", "body is wrong: give a JSON object"),

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -184,3 +185,27 @@ def test_five_checkpoints_are_the_default_and_non_lists_refused():
     for wrong in ([], ENSEMBLE_MODELS[0], None):
         with pytest.raises(ikat.UsageError, match="give a list of re-rankers"):
             ikat.Ensemble(wrong)
+
+
+def test_scorers_are_names_paths_or_re_rankers():
+    scorer = of_grid("abc", (1, 2, 3))
+    mixed = ikat.Ensemble(["m", Path("folder") / "n", scorer])
+    assert mixed.scorers == ("m", str(Path("folder") / "n"), scorer)
+    assert mixed.subtransformers() == {"scorers": [scorer]}
+    assert ikat.Ensemble(["m"]).subtransformers() == {}
+
+
+def test_a_name_is_a_cross_encoder_with_its_defaults(monkeypatch):
+    asked = []
+
+    def score(self, frame):
+        asked.append(self)
+        return np.arange(len(frame), dtype=np.float64)
+
+    monkeypatch.setattr(ikat.CrossEncoder, "score", score)
+    assert ranking(ikat.Ensemble(["m"])(found(*ABC))) == [
+        ("c", 1.0, 0),
+        ("b", 0.5, 1),
+        ("a", 0.0, 2),
+    ]
+    assert asked == [ikat.CrossEncoder("m")]

