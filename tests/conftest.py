@@ -6,6 +6,7 @@ No keys, no network beyond loopback (see pyproject.toml), and a home folder for 
 import os
 import signal
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,13 +51,19 @@ def pytest_collection_modifyitems(items):
             item.add_marker("real_data")
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory):
+    """The folder of the home folders. For each of them, `mktemp` would look at all the others."""
+    return tmp_path_factory.mktemp("homes")
+
+
 @pytest.fixture(autouse=True)
-def home(request, tmp_path_factory, monkeypatch):
+def home(request, homes, monkeypatch):
     """The home folder of a test: it isn't there until something is written.
 
     A test marked real_data reads the released files.
     """
-    folder = tmp_path_factory.mktemp("home") / "ikat"
+    folder = Path(tempfile.mkdtemp(dir=homes)) / "ikat"
     monkeypatch.setenv("IKAT_HOME", str(folder))
     monkeypatch.delenv("IKAT_DATA", raising=False)
     monkeypatch.setattr(
