@@ -320,3 +320,52 @@ def test_the_tasks_of_an_object_are_its_conversations(write):
     assert len(read_conversations(write({"tasks": [LOCOMO]}), "LoCoMo")) == 1
     with pytest.raises(DataError, match="no array"):
         read_conversations(write({"tasks": "x"}), "LoCoMo")
+
+
+def test_a_turn_that_occurs_again_later_is_named(write):
+    with pytest.raises(DataError, match=r"line 3: .*a_1 was there before"):
+        read_topics(write(lines(line("a_1"), line("b_1"), line("a_1")), "turns.jsonl"))
+
+
+def test_numbers_of_turns_are_at_the_end_of_their_ids(write):
+    ids = ("a_12", "a_1x", "a_b_3", "a_", "1_1234567890")
+    chats = read_topics(write(lines(*map(line, ids)), "turns.jsonl"))
+    found = [(chat.number, turn.turn_id, turn.qid) for chat in chats for turn in chat.turns]
+    assert found == [
+        ("a", 12, "a_12"),
+        ("a_1x", 1, "a_1x"),
+        ("a_b", 3, "a_b_3"),
+        ("a_", 1, "a_"),
+        ("1_1234567890", 1, "1_1234567890"),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000], ids=["no UTF-8", "too deep"])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_a_file_that_no_reader_can_read_is_named(tmp_path, content, name):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=f"^{tmp_path / name}.*can't be read as JSON .*cut short"):
+        read_topics(tmp_path / name)
+
+
+def test_a_line_may_have_signs_that_end_a_line_elsewhere(write):
+    question = {"role": "user", "content": "a\u2028b\x85c"}
+    text = json.dumps({"qid": "a_1", "messages": [question]}, ensure_ascii=False)
+    (chat,) = read_topics(write(f"{text}\n", "turns.jsonl"))
+    assert chat.turns[0].utterance == "a\u2028b\x85c"
+
+
+def test_a_question_of_longmemeval_is_declined_by_its_id(write):
+    session = [{"role": "user", "content": "I like tea.", "has_answer": True}]
+    item = {
+        "question_id": "q_abs_2",
+        "question_type": "temporal",
+        "question": "Tea?",
+        "answer": 5,
+        "haystack_session_ids": ["s"],
+        "haystack_sessions": [session],
+    }
+    (chat,) = read_conversations(write([item]), "LongMemEval")
+    (turn,) = chat.turns
+    assert (turn.answerability, turn.passages) == ("unanswerable", ())
+    assert (turn.response, turn.category, chat.ptkb) == ("5", "temporal", {"s:1": "I like tea."})

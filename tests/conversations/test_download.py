@@ -181,3 +181,37 @@ def test_every_source_has_its_address_checksum_and_licence():
         for kind, _, digest in (one.checksum.partition(":") for one in SOURCES.values())
         if kind
     )
+
+
+def test_outputs_go_home_in_their_folder_also_beside_own_data(server, home, tmp_path, monkeypatch):
+    name = "outputs/mine/2023_test_topics.json"
+    monkeypatch.setitem(SOURCES, name, SOURCES[NAME])
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path / "data"))
+    assert data_file(name) == home / name
+    assert data_file(name).read_bytes() == BODY
+    assert (server.asked, (tmp_path / "data").exists()) == (1, False)
+
+
+@pytest.mark.parametrize("algorithm", ["git", "md5"])
+def test_another_checksum_than_sha256_is_compared_too(server, home, monkeypatch, algorithm):
+    monkeypatch.setitem(SOURCES, NAME, Source(server.url, f"{algorithm}:{'0' * 32}", "MIT"))
+    with pytest.raises(DataError, match=f"expected file: {algorithm}:.* instead of {algorithm}:00"):
+        data_file(NAME)
+    assert names(home) == []
+
+
+def test_the_data_folder_is_in_the_home_folder_of_the_user(home, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("IKAT_DATA", "~/mine")
+    assert data_folder() == tmp_path / "mine"
+    monkeypatch.setenv("IKAT_DATA", "")
+    assert data_folder() == home
+
+
+def test_only_a_file_of_a_known_name_is_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("IKAT_DATA", str(tmp_path))
+    (tmp_path / "2022.json").write_text("[]")
+    with pytest.raises(UsageError, match="no data file '2022.json'"):
+        data_file("2022.json")
+    (tmp_path / NAME).mkdir()
+    assert at_hand(NAME) is None

@@ -4,6 +4,7 @@ import errno
 import json
 import socket
 import warnings
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -86,6 +87,17 @@ FIELDS = [
     ({"id": "d", "text": "a", "x": [], "y": {}, "z": "", "w": None}, ("d", "a", ""), []),
     ({"id": "d", "text": "a", "x": 0, "y": "d", "z": ["a"]}, ("d", "a", ""), ["x", "z"]),
     ({"id": 7, "text": "a", "x": 7, "y": 1.5}, ("7", "a", ""), ["y"]),
+    ({"id": np.int64(7), "text": "a"}, ("7", "a", ""), []),
+    ({"headings": "H", "text": "a", "title": "T", "id": "d"}, ("d", "T H a", ""), []),
+    ({"id": "d", "body": "b", "text": "a"}, ("d", "a", ""), ["body"]),
+    ({"id": "d", "title": 5, "text": "a"}, ("d", "a", ""), ["title"]),
+    (
+        {"id": "d", "text": "tea for two", "x": "tea", "y": "u", "url": "u"},
+        ("d", "tea for two", "u"),
+        ["x"],
+    ),
+    ({"id": "d", "title": "T", "text": "\n T\na"}, ("d", "\n T\na", ""), []),
+    (MappingProxyType({"id": "d", "text": "a"}), ("d", "a", ""), []),
 ]
 
 
@@ -113,6 +125,7 @@ def test_a_passage_is_read_from_any_known_fields(item, passage, unread):
         ({"id": "d", "text": None}, "passage d has no text in the fields id, text"),
         ({"id": "d", "text": 5}, "passage d has no text"),
         ({"id": "d", "text": "a", "url": 5}, "the url of passage d is no text"),
+        ({"id": "d", "text": "a", "url": 0}, "the url of passage d is no text"),
     ],
 )
 def test_what_is_no_passage_is_refused(item, part):

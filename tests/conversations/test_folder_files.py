@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
@@ -311,12 +312,21 @@ def test_what_has_no_topics_is_no_dataset(source, part):
 def test_a_dataset_is_opened_by_name_path_or_object(folder, monkeypatch):
     sample = dataset("ikat:sample")
     assert dataset(sample) is sample
+    released = dataset("ikat:2023")
+    assert dataset(released) is released
     assert dataset("sample").name == "ikat:sample"
     monkeypatch.chdir(folder.parent)
     for source in ("mine", "./mine", "ikat:./mine", str(folder)):
         assert isinstance(dataset(source), FolderDataset)
         assert dataset(source).folder == folder
     assert dataset("longmemeval:x.json").name == f"longmemeval:{folder.parent / 'x.json'}"
+    (folder.parent / "sample").mkdir()
+    (folder.parent / "sample" / "topics.jsonl").write_text("")
+    assert dataset(Path("sample")).folder == folder.parent / "sample"
+    monkeypatch.setenv("HOME", str(folder))
+    for source in ("~", "~/", Path("~")):
+        assert dataset(source).folder == folder
+    assert dataset("longmemeval:~/x.json").path == folder / "x.json"
     assert isinstance(dataset(Own()), GivenDataset)
     assert full_name("cast:2020") == "cast:2020"
     assert full_name("2023") == "ikat:2023"
@@ -333,7 +343,9 @@ def test_a_dataset_is_opened_by_name_path_or_object(folder, monkeypatch):
         ("ikat:2032", ["no dataset 'ikat:2032'; there are", "such as ./mine"]),
         ("2023-mni", ["did you mean ikat:2023-mini?"]),
         ("irds:nothing", ["ir_datasets has no dataset 'nothing'"]),
-        ("unknown:x", ["no dataset 'unknown:x'"]),
+        ("unknown:x", ["no dataset 'unknown:x': Dataset 'unknown:x' not found due"]),
+        ("mtrag:cloude", ["did you mean mtrag:cloud?"]),
+        ("c:nothing", ["no dataset 'c:nothing'; there are ikat:sample"]),
         ("no/thing", ["no folder"]),
     ],
 )
@@ -350,7 +362,7 @@ KNOWN = ["1-1_1", "1-1_2", "1-1_3", "1-1_2"]
 def test_turns_are_chosen_in_any_form_in_the_order_of_the_known(tmp_path, monkeypatch):
     chosen = ["1-1_1", "1-1_3"]
     path = tmp_path / "turns.txt"
-    path.write_text("\ufeff1-1_3\n\n 1-1_1 \n1-1_3\n", encoding="utf-8")
+    path.write_text("\ufeff\n1-1_3\n\n 1-1_1 \n1-1_3\n", encoding="utf-8")
     forms = [
         "1-1_3, 1-1_1",
         ["1-1_3", "1-1_1", "1-1_3"],
@@ -363,6 +375,15 @@ def test_turns_are_chosen_in_any_form_in_the_order_of_the_known(tmp_path, monkey
         assert read_turns(turns, KNOWN, "mine") == chosen
     monkeypatch.chdir(tmp_path)
     assert read_turns("turns.txt", KNOWN, "mine") == chosen
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_turns("~/turns.txt", KNOWN, "mine") == chosen
+    assert read_turns("1-1_2", KNOWN, "mine") == ["1-1_2"]
+
+    class PathOfAnother:
+        def __fspath__(self):
+            return "turns.txt"
+
+    assert read_turns(PathOfAnother(), KNOWN, "mine") == chosen
 
 
 @pytest.mark.parametrize(
@@ -389,6 +410,9 @@ def test_a_bad_file_of_turns_is_named(tmp_path):
         read_turns(path, KNOWN, "mine")
     with pytest.raises(UsageError, match=r"has no turn 1-1_1 \(line 1\), 1-1_9 \(line 3\)$"):
         read_turns(path, [], "mine")
+    path.write_text("\n \n")
+    with pytest.raises(UsageError, match=f"^turns='{path}' names no turn: give ids"):
+        read_turns(path, KNOWN, "mine")
     path.write_bytes(b"\xff")
     with pytest.raises(DataError, match="can't be read as text"):
         read_turns(path, KNOWN, "mine")
@@ -412,7 +436,7 @@ def test_a_named_list_of_turns_is_reduced_to_the_known():
         read_turns("responses-2024", KNOWN, "mine")
 
 
-def test_judgements_are_found_by_name_path_or_frame(folder, tmp_path):
+def test_judgements_are_found_by_name_path_or_frame(folder, tmp_path, monkeypatch):
     mine = dataset(folder)
     frame = pd.DataFrame({"qid": ["a"], "docno": ["d"], "label": ["3"], "more": [1]})
     assert find_qrels(frame, mine).values.tolist() == [["a", "d", 3]]
@@ -423,6 +447,8 @@ def test_judgements_are_found_by_name_path_or_frame(folder, tmp_path):
     path.write_text("a 0 d 4\n")
     assert find_qrels(path, mine)["label"].tolist() == [4]
     assert find_qrels(str(path), mine)["label"].tolist() == [4]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_qrels("~/q.txt", mine)["label"].tolist() == [4]
     assert [is_variant(name, mine) for name in (None, "gpt4", "x", path)] == [
         True,
         True,
@@ -437,6 +463,7 @@ def test_judgements_are_found_by_name_path_or_frame(folder, tmp_path):
         [0, "a", "x", 1],
         [1, "a", "z", 3],
     ]
+    assert of_turns(judged, ["b", "a"], "mine").equals(judged)
     with pytest.raises(UsageError, match="mine has no turn c"):
         of_turns(judged, ["c"], "mine")
 
@@ -536,3 +563,128 @@ def test_pyterrier_finds_the_datasets_by_their_names():
     assert provider.list_dataset_names()[0] == "sample"
     assert provider.get_dataset("sample").name == "ikat:sample"
     assert pt.get_dataset("ikat:sample").name == "ikat:sample"
+
+
+class OfPyterrier(pt.datasets.Dataset):
+    """A dataset of PyTerrier that lists variants of its topics and its judgements."""
+
+    def get_topics(self, variant=None):
+        topics = pd.DataFrame({"qid": [1, 2], "query": ["it", "that"]})
+        if variant == "manual":
+            topics = topics.assign(qresolved=["tea", "rye"])
+        return topics.assign(qutterance=["It?", "That?"], qconversation=[7, 8], gold_x=[1, 2])
+
+    def get_qrels(self, variant=None):
+        label = {None: 1, "deep": 2}[variant]
+        return pd.DataFrame({"qid": ["1"], "docno": ["d"], "label": [label]})
+
+    def get_corpus_iter(self, verbose=True):
+        yield {"docno": "d", "text": f"bar: {verbose}"}
+
+    def _describe_component(self, component):
+        return {"topics": ["manual"], "qrels": ["deep"]}.get(component, True)
+
+
+def test_a_dataset_of_pyterrier_keeps_the_variants_that_it_lists():
+    own = GivenDataset(OfPyterrier)
+    assert own.qrels_variants() == ["deep"]
+    assert own.get_qrels()["label"].tolist() == [1]
+    assert own.get_qrels("deep")["label"].tolist() == [2]
+    assert find_qrels("deep", own)["label"].tolist() == [2]
+    assert list(own.get_corpus_iter(verbose=False)) == [{"docno": "d", "text": "bar: False"}]
+    manual = own.get_topics("manual")
+    assert manual["qid"].tolist() == ["1", "2"]
+    assert manual["qresolved"].tolist() == ["tea", "rye"]
+    assert manual["qgoldptkb"].tolist() == [[], []]
+    assert own.get_topics().columns.tolist() == [
+        *("qid", "query", "qutterance", "qconversation", "qturn", "qhistory", "qptkb")
+    ]
+    assert own.clusters() == {"1": "7", "2": "8"}
+    assert [chat.number for chat in own.conversations] == ["1", "2"]
+
+
+def test_a_dataset_without_variants_rewrites_or_a_name_has_stand_ins():
+    class Plain(OfPyterrier):
+        name = None
+
+        def get_topics(self):
+            return super().get_topics().assign(qptkb=[["I run."], None])
+
+        def get_qrels(self):
+            return pd.DataFrame(columns=["qid", "docno", "label"])
+
+        def _describe_component(self, component):
+            return True
+
+    own = GivenDataset(Plain())
+    assert own.name == "Plain"
+    assert own.qrels_variants() == []
+    assert own.get_qrels().empty
+    manual = own.get_topics("manual")
+    assert manual["qresolved"].tolist() == ["It?", "That?"]
+    assert manual["qgoldptkb"].tolist() == [[], []]
+    with pytest.raises(UsageError, match="^Plain has no text loader: index its passages"):
+        own.text_loader()
+
+
+def test_a_turn_without_a_question_is_no_turn_of_a_dataset():
+    class Asked(Own):
+        def get_topics(self):
+            return super().get_topics().assign(query=["Tea?", None])
+
+    with pytest.raises(DataError, match="1 row has no text in query .turns b.: fill the column"):
+        GivenDataset(Asked).get_topics()
+
+
+def test_each_file_of_judgements_is_a_variant_by_its_whole_name(folder):
+    (folder / "qrels.a.b.txt").write_text("9-1_1 0 d1 3\n9-2_1 0 d1 0\n")
+    (folder / "qrels.ptkb_x.txt").write_text("9-1_1 0 1 1\n9-1_1 0 7 1\n8-1_1 0 5 1\n9-2_1 0 1 0\n")
+    mine = dataset(folder)
+    assert mine.qrels_variants() == ["a.b", "gpt4", "ptkb", "ptkb_x"]
+    assert mine.get_qrels("a.b")["label"].tolist() == [3, 0]
+    assert told(lambda: mine.get_qrels("ptkb_x")) == [
+        f"{folder}/qrels.ptkb_x.txt: 1 judged turns that topics.jsonl lacks (8-1_1)",
+        f"{folder}/qrels.ptkb_x.txt: 2 judged statements that the turn's ptkb in topics.jsonl "
+        "lacks (7, 1)",
+    ]
+
+
+def test_judgements_of_gold_fields_are_never_doubtful(folder):
+    (folder / "topics.jsonl").unlink()
+    (folder / "qrels.ptkb.txt").unlink()
+    (turn,) = TRACK[0]["turns"]
+    bare = {"turn_id": 2, "utterance": "And?", "response": "So."}
+    chat = {**TRACK[0], "turns": [{**turn, "response_provenance": ["d9"]}, bare]}
+    (folder / "topics.json").write_text(json.dumps([chat]))
+    mine = dataset(folder)
+    for variant in ("provenance", "ptkb"):
+        assert told(lambda variant=variant: mine.get_qrels(variant)) == []
+    assert mine.get_qrels("provenance").values.tolist() == [["9-1_1", "d9", 1]]
+
+
+def test_a_bar_of_passages_knows_their_number(monkeypatch):
+    seen = []
+
+    def seen_bar(passages, **options):
+        seen.append((options["total"], options["disable"]))
+        return passages
+
+    monkeypatch.setattr("pyterrier_ikat.conversations.ikat_dataset.bar", seen_bar)
+    sample = dataset("sample")
+    assert next(sample.get_corpus_iter())["docno"]
+    sample.size = 230
+    assert len(sample.get_corpus_iter(verbose=False)) == 230
+    assert seen == [(None, False), (230, True)]
+
+
+def test_passages_of_another_name_are_not_those_of_a_folder(folder, monkeypatch):
+    (folder / "passages.jsonl").rename(folder / "other.jsonl")
+    assert dataset(folder).passage_file is None
+    packed = folder / "passages.jsonl.gz"
+    packed.write_bytes(gzip.compress(lines(PASSAGES).encode()))
+    mine = dataset(folder)
+    assert mine.passage_file == packed
+    assert mine.summary == "a folder with topics.jsonl, passages.jsonl.gz, qrels.txt"
+    monkeypatch.setattr("pyterrier_ikat.conversations.ikat_dataset.HELD_BYTES", 1)
+    assert mine.collection() == (None, None)
+    assert [passage["docno"] for passage in mine.get_corpus_iter(verbose=False)] == ["d1", "d2"]

@@ -199,3 +199,69 @@ def test_turns_without_a_passage_are_told_once_each():
     assert told(sub_queries, [0, 5, 0]) == [
         "1 of 2 turns found no passage: b; counted 0 in evaluation"
     ]
+
+
+def test_no_memories_are_a_column_too_and_never_beside_a_persona():
+    frame = ikat.conversation([HI], memories=[])
+    assert frame[["qmemories", "qptkb"]].values.tolist() == [[[], {}]]
+    with pytest.raises(UsageError, match="ptkb and memories both"):
+        ikat.conversation([HI], [], memories=[])
+
+
+def test_three_queries_are_pushed_one_behind_the_other():
+    frame = pd.DataFrame({"qid": ["1"], "query": ["a"]})
+    for text in "bcd":
+        frame = with_query(frame, [text])
+    assert frame.to_dict("records") == [
+        {"qid": "1", "query": "d", "query_0": "c", "query_1": "b", "query_2": "a"}
+    ]
+    assert question_column(frame.assign(query_10="x")) == "query_10"
+    assert question_column(frame.assign(query_x="x")) == "query_2"
+
+
+def test_numbers_of_an_array_become_numbers_of_python():
+    frame = pd.DataFrame({"q": [np.array([1, 2])]}, dtype=object)
+    assert [type(number) for number in values(frame, "q")[0]] == [int, int]
+
+
+def test_what_is_no_persona_or_history_names_its_turn_and_column():
+    frame = pd.DataFrame({"qid": ["a", "b"], "mine": [["x"], 5]}, index=[7, 3])
+    with pytest.raises(DataError, match="^turn b has the mine ptkb=5: give a dict"):
+        personas(frame, "mine")
+    with pytest.raises(DataError, match="^row 1 has the mine ptkb=5"):
+        personas(frame[["mine"]], "mine")
+    assert statements_of(("a", "b")) == {"1": "a", "2": "b"}
+    empty = {"role": "assistant", "content": ""}
+    assert histories(pd.DataFrame({"qhistory": [(HI, empty)]})) == [(HI, empty)]
+    for wrong in ("", {}, 0, [{"role": "user", "content": 5}]):
+        with pytest.raises(DataError, match="^row 0 has the qhistory"):
+            histories(pd.DataFrame({"qhistory": [wrong, None]}))
+
+
+def test_the_first_of_several_rows_without_a_turn_is_named():
+    with pytest.raises(DataError, match="row 1 of the frame has no qid"):
+        numbered(np.array(["b", None, "a", None], dtype=object))
+
+
+def test_a_column_that_is_there_twice_is_refused():
+    twice = pd.DataFrame([["a", "1", "2"]], columns=["qid", "docno", "docno"])
+    with pytest.raises((DataError, UsageError), match="^it .*docno"):
+        with_text_ids("it", twice)
+
+
+def test_turns_of_results_keep_all_that_is_of_the_turn():
+    found = pd.DataFrame(
+        {"qid": ["a", "a", "b"], "query": ["x"] * 3, "qrewrite": list("yyz"), "docno": list("123")}
+    ).assign(score=1.0)
+    assert without_passages(found).to_dict("list") == {
+        "qid": ["a", "b"],
+        "query": ["x", "x"],
+        "qrewrite": ["y", "z"],
+    }
+
+
+def test_a_warning_of_turns_is_back_after_an_error():
+    with pytest.raises(KeyError), without_result_warnings():
+        raise KeyError
+    turns = pd.DataFrame({"qid": ["a", "a", "b"]})
+    assert told(turns, [0, 0, 1]) == ["1 of 2 turns found no passage: a; counted 0 in evaluation"]

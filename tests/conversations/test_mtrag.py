@@ -196,7 +196,7 @@ def test_without_a_task_file_histories_have_user_words_and_warn(files, tmp_path)
     data = ikat.dataset("mtrag:clapnq")
     with pytest.warns(
         CollectionWarning,
-        match=r"histories have the user's questions only.*no file "
+        match=r"^mtrag:clapnq: histories have the user's questions only.*no file "
         r"mtrag/mtrag-human/\S+reference.jsonl in it",
     ):
         topics = data.get_topics("manual")
@@ -429,3 +429,74 @@ def test_a_passage_judged_irrelevant_answers_no_turn(files):
     files("clapnq/qrels/dev.tsv", judged)
     tea, dogs = ikat.dataset("mtrag:clapnq").conversations
     assert [turn.passages for turn in (*tea.turns, *dogs.turns)] == [("1-0-9",), (), ()]
+
+
+@other_files
+def test_the_passages_of_a_file_have_their_titles_once(files):
+    documents = [
+        {"document_id": "a", "title": "Mint", "text": " A herb.\n"},
+        {"document_id": "b", "title": None, "text": "Rye. "},
+        {"document_id": "c", "title": "Oats", "text": "Oats\nA cereal."},
+    ]
+    asked = [
+        task("x<::>1", "Tea?", answer="Yes.", contexts=[context("a"), context("c")]),
+        task("y<::>1", "Rye?", answer="No.", contexts=[context("b")]),
+    ]
+    files(SUBSET, json.dumps({"documents": documents, "tasks": asked}))
+    mini = ikat.dataset("mtrag:mini")
+    assert list(mini.get_corpus_iter(verbose=False)) == [
+        {"docno": "a", "text": "Mint A herb.", "url": ""},
+        {"docno": "b", "text": "Rye.", "url": ""},
+        {"docno": "c", "text": "Oats\nA cereal.", "url": ""},
+    ]
+    assert mini.get_qrels().values.tolist() == [["x<::>1", "a", 1], ["x<::>1", "c", 1]] + [
+        ["y<::>1", "b", 1]
+    ]
+    loaded = mini.text_loader("*")(pd.DataFrame({"qid": ["x<::>1"], "docno": ["a"]}))
+    assert loaded.values.tolist() == [["x<::>1", "a", "Mint A herb.", ""]]
+
+
+@other_files
+def test_the_passages_of_several_tasks_are_one_collection(files):
+    asked = [
+        task("x<::>1", "Tea?", answer="Yes.", contexts=[context("1-0-9", TEXTS["1-0-9"])]),
+        task("y<::>1", "Rye?", answer="No.", contexts=[context("2-0-5", TEXTS["2-0-5"])]),
+        task("z<::>1", "Hm?", answer="What?"),
+    ]
+    files(REFERENCE, lines(*asked))
+    data = ikat.dataset("mtrag:reference")
+    assert data.collection() == (2, frozenset(TEXTS))
+    assert [passage["text"] for passage in data.get_corpus_iter(verbose=False)] == [
+        text.strip() for text in TEXTS.values()
+    ]
+
+
+@other_files
+def test_the_collections_of_mtrag_un_are_streamed_one_by_one(files, tmp_path):
+    for domain in ("govt", "clapnq", "fiqa", "cloud"):
+        with zipfile.ZipFile(tmp_path / "mtrag" / f"{domain}.jsonl.zip", "w") as packed:
+            packed.writestr(f"{domain}.jsonl", lines({"_id": domain, "text": "a"}))
+    passages = ikat.dataset("mtrag:un").get_corpus_iter(verbose=False)
+    assert [passage["docno"] for passage in passages] == ["clapnq", "cloud", "fiqa", "govt"]
+
+
+@other_files
+def test_a_domain_is_judged_by_its_qrels_not_by_the_tasks(files):
+    write_reference(files)
+    data = ikat.dataset("mtrag:clapnq")
+    passages = {turn.qid: turn.passages for chat in data.conversations for turn in chat.turns}
+    assert passages == {
+        "a<::>1": ("1-0-9",),
+        "b<::>1": ("2-0-5",),
+        "b<::>3": ("2-0-5", "1-0-9"),
+    }
+    clapnq = COLLECTIONS["clapnq"]
+    assert collections_of(data) == {"a<::>1": clapnq, "b<::>1": clapnq, "b<::>3": clapnq}
+    assert data.summary.startswith("208 turns of MTRAG")
+
+
+@other_files
+def test_a_domain_has_no_conversation_of_other_domains(un):
+    cloud = ikat.dataset("mtrag:un-cloud")
+    assert [chat.number for chat in cloud.conversations] == ["b", "c"]
+    assert cloud.clusters("conversation") == {"b<::>1": "b", "c<::>1": "c"}

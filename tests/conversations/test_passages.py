@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import zipfile
 
 import pandas as pd
 import pyterrier as pt
@@ -231,3 +232,118 @@ def test_passages_are_cut_by_sliding_windows_and_ranked_by_best(folder):
         "1_1": "d1",
         "1_2": "d2",
     }
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)]
+)
+@pytest.mark.parametrize("form", [".jsonl", ".json"])
+def test_a_mark_of_the_byte_order_belongs_to_no_passage(tmp_path, form, suffix, pack):
+    path = tmp_path / f"p{form}{suffix}"
+    path.write_bytes(pack(b"\xef\xbb\xbf" + LINES[0].encode()))
+    assert list(read_passages(path)) == EXPECTED[:1]
+
+
+def zipped(path, **contents):
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in contents.items():
+            packed.writestr(name, content)
+    return path
+
+
+def test_a_zip_file_has_one_file_of_lines_beside_others(tmp_path):
+    content = "\ufeff" + "\n".join(LINES)
+    others = {"__MACOSX/p.jsonl": "x", "readme.txt": "x", "all.json": "[]"}
+    one = zipped(tmp_path / "one.zip", **others, **{"p.jsonl": content})
+    assert list(read_passages(one)) == EXPECTED
+    two = zipped(tmp_path / "two.zip", **{"a.jsonl": content, "b.jsonl": content})
+    with pytest.raises(DataError, match=f"^{two}, line 0: not a passage"):
+        list(read_passages(two))
+
+
+def test_damaged_bytes_within_a_packed_file_are_named(tmp_path):
+    packed = bytearray(gzip.compress("\n".join(LINES * 200).encode()))
+    packed[len(packed) // 2] ^= 255
+    path = tmp_path / "p.jsonl.gz"
+    path.write_bytes(packed)
+    with pytest.raises(DataError, match=f"^{path}, .*fetch it again"):
+        list(read_passages(path))
+
+
+@pytest.mark.parametrize("suffix", [".json.gz", ".json.bz2"])
+def test_a_packed_array_is_read_and_its_passages_counted(tmp_path, suffix):
+    path = tmp_path / f"p{suffix}"
+    pack = gzip.compress if suffix.endswith("gz") else bz2.compress
+    path.write_bytes(pack(f"[{LINES[0]}, {LINES[2]}]".encode()))
+    assert list(read_passages(path)) == [EXPECTED[0], EXPECTED[2]]
+    path.write_bytes(pack(f"[{LINES[0]}, 5]".encode()))
+    with pytest.raises(DataError, match=f"^{path}, passage 2: not a passage"):
+        list(read_passages(path))
+
+
+def test_signs_that_end_a_line_elsewhere_stay_in_a_text(tmp_path):
+    text = "a\u2028b\x85c"
+    line = json.dumps({"id": "d", "text": text}, ensure_ascii=False)
+    for name in ("p.jsonl", "p.json"):
+        (tmp_path / name).write_text(f"{line}\n{line}\n", encoding="utf-8")
+        found = list(read_passages(tmp_path / name))
+        assert [passage["text"] for passage in found] == [text, text]
+
+
+def test_an_unread_field_is_told_with_the_path_and_place(tmp_path):
+    path = tmp_path / "p.json"
+    path.write_text('[{"id": "a", "text": "a"}, {"id": "b", "text": "b", "year": 1}]')
+    with pytest.warns(UserWarning, match=f"^{path}, passage 2: nothing reads the field year;"):
+        list(read_passages(path))
+
+
+def test_half_a_character_is_refused_however_it_is_written(tmp_path):
+    path = tmp_path / "p.jsonl"
+    for half in ("\\ud800", "\\uD800", "\\UD800"[:1] + "uDFFF"):
+        path.write_text(f'{{"id": "a", "text": "{half}"}}')
+        with pytest.raises(DataError, match="line 1: not a passage"):
+            list(read_passages(path))
+    path.write_text('{"id": "a", "text": "\\uD83C\\uDF75"}')
+    assert [passage["text"] for passage in read_passages(path)] == ["🍵"]
+
+
+def test_each_file_of_a_list_is_checked_and_a_folder_tells_its_table(tmp_path):
+    (tmp_path / "a.jsonl").write_text(LINES[0])
+    (tmp_path / "b.tsv").write_text("d\ttext")
+    with pytest.raises(DataError, match=r"b.tsv: passages are read from JSON; .*read_csv\('b.tsv'"):
+        PassageFiles([tmp_path / "a.jsonl", tmp_path / "b.tsv"])
+    with pytest.raises(DataError, match="^the list of passage files is empty; give the folder"):
+        PassageFiles([])
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    for name in ("a.txt", "b.csv", "c.parquet"):
+        (folder / name).write_text("")
+    with pytest.raises(DataError, match=r"there \(in Python, .*pd.read_csv\('b.csv'\)\); give"):
+        PassageFiles(folder)
+
+
+def test_a_loader_takes_its_fields_from_the_row_of_the_docno(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text("\n".join(LINES[:2]))
+    found = pd.DataFrame({"qid": list("123"), "docno": ["d1:1", "d1:0", "d1:1"]})
+    both = TextLoader(path, ["url", "text"])(found)
+    assert both.columns.tolist() == ["qid", "docno", "url", "text"]
+    assert both["text"].tolist() == ["Thé ☕", "Rooibos.", "Thé ☕"]
+    assert both["url"].tolist() == ["", "https://example.org/1", ""]
+    gone = TextLoader(tmp_path / "gone.jsonl")  # no passage, so no file is read
+    assert gone(found[:0]).columns.tolist() == ["qid", "docno", "text"]
+    with pytest.raises(UsageError, match="no field 'docno'; there are 'text', 'url'"):
+        TextLoader(path, "docno")
+    lost = found.assign(docno=["x", "x", "y"])
+    with pytest.raises(DataError, match=r"lacks 2 of the passages to load \(x, y\)"):
+        TextLoader(path)(lost)
+    with pytest.raises(pt.validate.InputValidationError):
+        TextLoader(path)(found.drop(columns="docno"))
+
+
+@pytest.mark.parametrize("second", [LINES[0], LINES[0].replace("Rooibos", "Other")])
+def test_a_docno_that_occurs_twice_is_refused_also_with_its_text(tmp_path, second):
+    path = tmp_path / "p.jsonl"
+    path.write_text(f"{LINES[0]}\n{second}\n")
+    with pytest.raises(DataError, match=f"^{path}: the passage d1:0 occurs twice; keep one"):
+        _ = TextLoader(path).all

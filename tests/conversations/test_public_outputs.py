@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
@@ -9,9 +10,20 @@ import pytest
 import requests
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations import public_outputs
 from pyterrier_ikat.conversations.datasets import FewerTurnsWarning, read_turns
 from pyterrier_ikat.conversations.download import data_file
-from pyterrier_ikat.conversations.public_outputs import OUTPUTS, print_origin, turn_lists
+from pyterrier_ikat.conversations.public_outputs import (
+    OUTPUTS,
+    QUERIES,
+    Output,
+    origin_of,
+    output_rows,
+    print_origin,
+    query_file,
+    read_parts,
+    turn_lists,
+)
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.events import in_chain
 from pyterrier_ikat.llms import Request, llm
@@ -419,3 +431,109 @@ def test_ten_rewrites_of_llm4cs_score_as_measured(shared, tmp_path):
         UsageError, match=r"no completion of 106 of the 280 turns .* give turns='judged-2023'"
     ):
         ikat.plan({"QR": ikat.Rewrite(llm("recorded:personalizedcir-sar-0shot"))}, data)
+
+
+def sample(turn, rewrite, answer, **chosen):
+    return {"sample_id": turn, "rewrite_utt_text": rewrite, "response_utt_text": answer, **chosen}
+
+
+@pytest.fixture
+def output(tmp_path, monkeypatch):
+    """Writes the files of an output, and gives its completions."""
+    monkeypatch.setattr(public_outputs, "output_file", lambda source, name: tmp_path / name)
+
+    def completions(**files):
+        for name, lines in files.items():
+            write(tmp_path / name, lines)
+        return Output("mine", "me", list(files), "2 turns").completions()
+
+    return completions
+
+
+def test_the_samples_of_several_files_are_joined_turn_by_turn(output):
+    found = output(
+        second=[sample("5-1-3", "tea\n or  mint", "Ann:\nyes"), sample("5-1-4", "rye", "No.")],
+        first=[sample("5-1-3", "tea\n or  mint", "Ann:\nyes"), sample("5-1-4", "ale", "Yes.")],
+    )
+    assert {turn for turn, _, _ in found} == {"5-1_3", "5-1_4"}
+    assert found["5-1_3", "rewrite", None] == ("tea or mint", "tea or mint")
+    assert found["5-1_3", "answer", None] == ("Ann: yes", "Ann: yes")
+    assert found["5-1_4", "rewrite", "reformulate_queries"] == (
+        "Response: No.\nQueries: rye",
+        "Response: Yes.\nQueries: ale",
+    )
+    assert read_parts("Response: Ann: yes\nQueries: rye") == {
+        "Response": "Ann: yes",
+        "Queries": "rye",
+    }
+    assert {prompt for _, _, prompt in found} == {
+        *(None, "rewrite_and_answer", "rewrite_and_answer_without_persona"),
+        *("reformulate_rewrite", "reformulate_queries"),
+    }
+
+
+@pytest.mark.parametrize(("chosen", "written"), [(" I am\n vegan. ", "I am vegan."), ("", "")])
+def test_statements_that_were_asked_for_are_written_before(output, chosen, written):
+    found = output(a=[sample("5-1-3", "tea", "Yes.", LLM_select=chosen)])
+    assert found["5-1_3", "rewrite", "reformulate_select"] == (
+        f"Statements: {written}\nRewrite: tea\nResponse: Yes.",
+    )
+
+
+def test_a_turn_with_a_sample_without_an_answer_has_rewrites_alone(output):
+    drawn = {"predicted_rewrite": ["tea\nor", "rye"], "predicted_response": ["Yes.", " "]}
+    found = output(a=[{"sample_id": "5-1_3", **drawn}])
+    assert found == {
+        ("5-1_3", "rewrite", prompt): ("tea or", "rye")
+        for prompt in ("rewrite", "rewrite_short", "rewrite_enhanced")
+    }
+    drawn["predicted_response"] = ["A\nb", "C"]
+    found = output(a=[{"sample_id": "5-1_3", **drawn}])
+    assert found["5-1_3", "answer", None] == ("A b", "C")
+    assert found["5-1_3", "rewrite", "rewrite_and_answer"] == (
+        "Rewrite: tea or\nResponse: A b",
+        "Rewrite: rye\nResponse: C",
+    )
+
+
+def test_a_file_of_queries_is_the_users_own_before_a_public_one(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(public_outputs, "output_file", lambda *names: asked.append(names))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    query_file(QUERIES[1])
+    assert asked == [("cfda-2025", QUERIES[1])]
+    (tmp_path / QUERIES[1]).write_text("")
+    assert query_file(QUERIES[1]) == Path(QUERIES[1])
+    assert query_file("~/mine.tsv") == tmp_path / "mine.tsv"
+    assert len(asked) == 1
+
+
+def test_an_output_that_cannot_be_had_says_whose_it_is(monkeypatch):
+    def gone(name):
+        raise DataError(f"{name} is gone")
+
+    monkeypatch.setattr(public_outputs, "data_file", gone)
+    of_files = r"^outputs/personalized-cir/\S+_run1.jsonl is gone. The 90 files of "
+    with pytest.raises(
+        DataError, match=rf"{of_files}outputs/personalized-cir are from https://gith"
+    ):
+        OUTPUTS[NONE].completions()
+
+
+def test_the_rows_of_outputs_name_each_with_its_origin():
+    rows = dict(output_rows())
+    assert list(rows) == [
+        "recorded:personalizedcir-PROMPT",
+        QUERIES[0],
+        "recorded:personalizedcir",
+        "recorded:cfda-llm4cs",
+        "recorded:cfda-chiq",
+    ]
+    prompts = rows["recorded:personalizedcir-PROMPT"]
+    assert ", with each PROMPT of none-0shot-prompt1, none-0shot-prompt2, all-0shot" in prompts
+    assert origin_of("personalized-cir") in prompts
+    for name in (QUERIES[0], "recorded:cfda-llm4cs", "recorded:cfda-chiq"):
+        assert origin_of("cfda-2025") in rows[name]
+    assert rows[QUERIES[0]].count(QUERIES[0]) == 0
+    assert all(name in rows[QUERIES[0]] for name in QUERIES[1:])

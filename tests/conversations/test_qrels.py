@@ -89,3 +89,9 @@ def test_a_file_is_noted_with_its_judge(tmp_path):
     assert judge_of(path) == "gpt-4o"
     write_judge(path, "gpt-4o", "rubric")
     assert judge_of(path) == "gpt-4o/rubric"
+
+
+def test_the_first_pair_that_is_judged_twice_is_named():
+    qrels = judged(("1_1", "a", 1), ("1_1", "b", 1), ("1_1", "a", 2), ("1_1", "b", 1))
+    with pytest.raises(DataError, match="^the qrels judge turn 1_1, passage a twice: keep one"):
+        check_qrels(qrels)

@@ -440,3 +440,185 @@ def cone_rag(files):
         }
     )
     return ikat.dataset("ikat:2024")
+
+
+def of_2023(turn_id, utterance, *docnos):
+    return {
+        "turn_id": turn_id,
+        "utterance": utterance,
+        "response": f"About {utterance}",
+        "ptkb_provenance": [1],
+        "response_provenance": list(docnos),
+    }
+
+
+@pytest.fixture
+def year_2023(files):
+    """A conversation of three turns in the form of 2023. The second has no provenance."""
+    chat = {
+        "number": "9-1",
+        "ptkb": {"1": "I run.", "2": "I swim."},
+        "turns": [of_2023(1, "tea", "d:1", "d:2"), of_2023(2, "it"), of_2023(3, "rye", "d:2")],
+    }
+    passages = [{"doc_id": "d", "passage_id": n, "passage_text": f"p{n}"} for n in (1, 2)]
+    lines = "".join(json.dumps(passage) + "\n" for passage in passages)
+    return files(
+        {
+            "2023_test_topics.json": [chat],
+            "2023_train_topics.json": [chat],
+            "2023_test_topics_psg_text.jsonl": lines,
+            "2023_train_topics_psg_text.jsonl": lines,
+            "ptkb_rel_nist": "9-1_1 0 1 1\n9-1_2 0 1 0\n9-1_3 0 2 1\n",
+        }
+    )
+
+
+@other_files
+def test_mini_is_the_turns_with_gold_passages_in_all_its_frames(year_2023):
+    mini = ikat.dataset("ikat:2023-mini")
+    for frame in (mini.get_topics(), mini.get_topics("manual"), mini.get_answers()):
+        assert frame["qid"].tolist() == ["9-1_1", "9-1_3"]
+        assert frame.index.tolist() == [0, 1]
+    assert [message["content"] for message in mini.get_topics()["qhistory"][1]] == [
+        *("tea", "About tea", "it", "About it")
+    ]
+    assert mini.get_qrels().values.tolist() == [
+        ["9-1_1", "d:1", 1],
+        ["9-1_1", "d:2", 1],
+        ["9-1_3", "d:2", 1],
+    ]
+    assert mini.get_qrels("ptkb_nist").values.tolist() == [["9-1_1", "1", 1], ["9-1_3", "2", 1]]
+    assert (mini.size, mini.unit, mini.page) == (700, "topic", "https://www.trecikat.com/")
+    assert mini.unit_reason.startswith("Several conversations are on one topic")
+    assert mini.clusters() == {"9-1_1": "9", "9-1_2": "9", "9-1_3": "9"}
+    assert mini.topics_file == year_2023 / "2023_test_topics.json"
+    both = mini.text_loader("*")(mini.get_qrels())
+    assert both[["text", "url"]].values.tolist() == [["p1", ""], ["p2", ""], ["p2", ""]]
+    assert [passage["docno"] for passage in mini.get_corpus_iter(verbose=False)] == ["d:1", "d:2"]
+
+
+@other_files
+def test_a_whole_year_has_all_turns_also_without_gold_passages(year_2023):
+    train, whole = ikat.dataset("ikat:2023-train"), ikat.dataset("ikat:2023")
+    for data in (train, whole):
+        assert data.get_topics()["qid"].tolist() == ["9-1_1", "9-1_2", "9-1_3"]
+        assert data.get_answers()["gold_answer"].tolist() == ["About tea", "About it", "About rye"]
+    assert train.get_qrels("ptkb")["label"].tolist() == [1, 0] * 3
+    assert train.get_qrels().equals(train.get_qrels("provenance"))
+    assert (train.size, whole.size, whole.collection()) == (194, 116_838_987, (116_838_987, None))
+    assert whole.get_qrels("ptkb_nist")["label"].tolist() == [1, 0, 1]
+
+
+TREE_OF_2022 = [
+    {"number": "1-1", "participant": "User", "utterance": "Soap?"},
+    {"number": "1-2", "participant": "System", "response": "Lye.", "parent": "1-1"}
+    | {"provenance": ["a", "b"]},
+    {"number": "1-3", "participant": "User", "utterance": "And oil?", "parent": "1-2"},
+    {"number": "1-4", "participant": "System", "response": "Yes.", "parent": "1-3"}
+    | {"provenance": ["b"]},
+]
+
+
+@pytest.fixture
+def cast_2022(files):
+    rewritten = [
+        turn | {"automatic_rewritten_utterance": f"{turn['utterance']} (made)"}
+        if "utterance" in turn
+        else turn
+        for turn in TREE_OF_2022
+    ]
+    other = {"number": 7, "turn": [{"number": "1-1", "participant": "User", "utterance": "Ale?"}]}
+    files(
+        {
+            "2022_evaluation_topics_tree_v1.0.json": [{"number": 5, "turn": TREE_OF_2022}, other],
+            "2022_automatic_evaluation_topics_tree_v1.0.json": [{"number": 5, "turn": rewritten}]
+            + [other],
+        }
+    )
+    return ikat.dataset("cast:2022")
+
+
+@other_files
+def test_automatic_rewrites_may_be_in_a_file_of_their_own(cast_2022):
+    automatic = cast_2022.get_topics("automatic")
+    assert automatic["query"].tolist() == ["Soap? (made)", "And oil? (made)", "Ale?"]
+    assert automatic["qutterance"].tolist() == ["Soap?", "And oil?", "Ale?"]
+    assert "qresolved" not in automatic
+    assert cast_2022.topics_file.name == "2022_evaluation_topics_tree_v1.0.json"
+    manual = cast_2022.get_topics("manual")
+    assert manual["qresolved"].tolist() == ["Soap?", "And oil?", "Ale?"]
+    assert (cast_2022.page, cast_2022.size, cast_2022.year) == (
+        *("https://www.treccast.ai/", None),
+        None,
+    )
+
+
+@other_files
+def test_canonical_passages_are_loaded_once_into_a_new_dataset(cast_2022):
+    asked = []
+
+    def text(row):
+        asked.append(row["docno"])
+        return f"text {row['docno']}"
+
+    spoken = cast_2022.with_responses(pt.apply.text(text))
+    assert asked == ["a", "b"]
+    assert spoken.get_answers().values.tolist() == [
+        ["5_1-1", "text a text b"],
+        ["5_1-3", "text b"],
+        ["7_1-1", ""],
+    ]
+    assert [chat.number for chat in spoken.conversations] == ["5", "7"]
+    assert cast_2022.get_answers()["gold_answer"].tolist() == ["Lye.", "Yes.", ""]
+
+
+def test_passages_of_cast_are_those_of_ir_datasets(monkeypatch):
+    class Source:
+        def __init__(self, name):
+            self.name = name
+
+        def text_loader(self, fields="text"):
+            return self.name, fields
+
+        def _passages(self):
+            return [{"docno": "d", "text": self.name, "url": ""}]
+
+    monkeypatch.setattr("pyterrier_ikat.conversations.released.IrdsDataset", Source)
+    data = ikat.dataset("cast:2019")
+    assert data.text_loader("url") == ("trec-cast/v1", "url")
+    assert list(data.get_corpus_iter(verbose=False)) == [
+        {"docno": "d", "text": "trec-cast/v1", "url": ""}
+    ]
+    assert len(data.get_corpus_iter(verbose=False)) == 38_622_444
+
+
+@other_files
+def test_nuggets_of_other_turns_and_runs_are_kept_apart(cone_rag, tmp_path):
+    folder = tmp_path / "outputs" / "cone-rag"
+    tea = {"text": "Mint\n is  green.", "relevance": "2"}
+    nuggets = {"3_1": {"[1]": tea, "[2]": tea}, "3_2": {"[1]": tea}}
+    (folder / "gold_nuggets_human.json").write_text(json.dumps(nuggets))
+    labels = "7_3_1_1_my_run\t1\n7_3_2_1_my_run\t0\n7_3_2_9_my_run\t1\n"
+    (folder / "human-study-matching-labels.txt").write_text(labels)
+    found = cone_rag.get_nuggets()
+    assert found.values.tolist() == [
+        ["3_1", "1", "Mint is green.", 2, "okay"],
+        ["3_2", "1", "Mint is green.", 2, "okay"],
+    ]
+    assert found.index.tolist() == [0, 1]
+    labelled = cone_rag.get_nugget_labels()
+    assert labelled.columns.tolist() == ["run", "qid", "number", "label", "nugget", "importance"]
+    assert labelled[["run", "qid", "number", "label"]].values.tolist() == [
+        ["my_run", "3_1", "1", "support"],
+        ["my_run", "3_2", "1", "not_support"],
+        ["my_run", "3_2", "9", "support"],
+    ]
+    assert labelled["nugget"].isna().tolist() == [False, False, True]
+    assert cone_rag.qrels_variants() == ["ptkb", "provenance", "gpt4"]
+    assert cone_rag.get_answers()["gold_answer"].tolist() == ["Rooibos has no caffeine."] * 2
+    assert cone_rag.get_responses().values.tolist() == [
+        ["one_run", "3_1", "Rooibos has no caffeine."],
+        ["ksu", "3_1", "Mint."],
+        ["one_run", "3_2", "Mint."],
+        ["ksu", "3_2", "Mint."],
+    ]

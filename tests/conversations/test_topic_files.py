@@ -118,6 +118,12 @@ CASES = {
         "turn 2: the ptkb has no gold statement 7: give the id or the exact words",
     ),
     "passage": (turn_with("response_provenance", ["d 1"]), 'turn 2: the name "d 1"'),
+    "response of no text": (turn_with("response", 0), "turn 2: response is 0, not a text"),
+    "true": (broken(lambda item: item.update(number=True)), "the name true can't be part"),
+    "falling turns": (
+        broken(lambda item: item["turns"].reverse()),
+        "conversation 9-1 has turns whose ids do not rise",
+    ),
     "repeated turn": (turn_with("turn_id", 1), "conversation 9-1 has turns whose ids do not rise"),
     "a second part": (
         [TEA_2023, {**TEA_2023, "turns": [TURN_3]}],
@@ -251,3 +257,48 @@ def test_the_flattened_file_of_2022_is_refused_for_the_trees(write):
         "once",
     ):
         read_topics(write(flattened))
+
+
+@pytest.mark.parametrize("first", ["I LIKE MINT.", "I like mint. And tea.", "I like mint.  "])
+def test_the_exact_statement_is_meant_behind_similar_ones(write, first):
+    turn = {"turn_id": 1, "utterance": "Tea?", "response": "Mint."}
+    turn["ptkb_provenance"] = ["I like mint."]
+    item = {"number": " 7\n", "ptkb": [first, "I like mint."], "turns": [turn]}
+    (chat,) = read_topics(write([item]))
+    assert (chat.number, chat.turns[0].statements) == ("7", ("2",))
+
+
+def test_a_field_that_is_null_gives_way_to_the_next_name(write):
+    turn = {"turn_id": 1, "utterance": None, "user_utterance": "Tea?", "response": ""}
+    (chat,) = read_topics(write([{"number": 7, "ptkb": {}, "turns": [turn]}]))
+    assert chat.turns == (TopicTurn(1, "Tea?", ""),)
+
+
+def test_a_listed_turn_has_its_raw_words_before_edited_ones(write):
+    turn = {"number": 1, "raw_utterance": "tea", "utterance": "Tea?"}
+    (chat,) = read_topics(write([{"number": 1, "turn": [turn]}]))
+    assert chat.turns[0].utterance == "tea"
+
+
+def test_a_tree_may_have_numbers_and_messages_of_the_user_alone(write):
+    turns = [
+        user(1, "Soap?"),
+        user(2, "Or lotion?", "1"),
+        {"number": 3, "participant": "System", "response": "Use oil.", "parent": 1},
+        user(4, "Which?", 3),
+        {"number": 5, "participant": "System", "response": "Mint.", "parent": 4}
+        | {"provenance": None},
+    ]
+    (chat,) = read_topics(write([{"number": 133, "turn": turns}]))
+    assert chat.histories() == [[], messages("Soap?"), messages("Soap?", "Use oil.")]
+    assert [(chat.qid(turn), turn.response, turn.passages) for turn in chat.turns] == [
+        ("133_1", "Use oil.", ()),
+        ("133_2", "", ()),
+        ("133_4", "Mint.", ()),
+    ]
+
+
+def test_a_tree_that_is_a_circle_comes_to_an_end(write):
+    turns = [user("1", "Soap?", "2"), system("2", "Use lye.", "1")]
+    (chat,) = read_topics(write([{"number": 133, "turn": turns}]))
+    assert [turn.utterance for turn in chat.turns] == ["Soap?"]
