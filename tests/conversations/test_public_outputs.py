@@ -514,7 +514,7 @@ def test_an_output_that_cannot_be_had_says_whose_it_is(monkeypatch):
         raise DataError(f"{name} is gone")
 
     monkeypatch.setattr(public_outputs, "data_file", gone)
-    of_files = r"^outputs/personalized-cir/\S+_run1.jsonl is gone. The 90 files of "
+    of_files = r"^outputs/personalized-cir/\S+_run1.jsonl is gone. The 108 files of "
     with pytest.raises(
         DataError, match=rf"{of_files}outputs/personalized-cir are from https://gith"
     ):
