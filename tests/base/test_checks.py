@@ -234,7 +234,7 @@ def test_each_column_has_one_repair():
     ("when", "moment", "day"),
     [
         ("2024-05-02", "2024-05-02T00:00:00.000Z", "Thursday, 2024-05-02"),
-        (date(2024, 5, 5), "2024-05-05T00:00:00.000Z", "Sunday, 2024-05-05"),
+        (date(2024, 5, 12), "2024-05-12T00:00:00.000Z", "Sunday, 2024-05-12"),
         ("2024-05-02T10:30Z", "2024-05-02T10:30:00.000Z", "Thursday, 2024-05-02"),
         ("2024-05-02T23:30-05:00", "2024-05-03T04:30:00.000Z", "Thursday, 2024-05-02"),
         (datetime(2024, 5, 6, 1, 2, 3, 456789), "2024-05-06T01:02:03.456Z", "Monday, 2024-05-06"),
@@ -356,3 +356,59 @@ def test_times_are_those_of_this_computers_zone_for_now_alone(monkeypatch):
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("source", "columns"),
+    [
+        ("put a retriever", "docno score rank"),
+        ("put a retriever over an index with texts", "text"),
+        ("put ikat.Rewrite(llm) before it", "qrewrite"),
+        ("put ikat.Answer(llm) before it", "qanswer"),
+        ("put ikat.generate.OutlineAnswer(llm)", "qsuggestion"),
+        ("put ikat.SelectStatements(llm)", "qstatements"),
+        ("put ikat.Queries(llm)", "qsubqueries"),
+        ("put ikat.generate.PassageQueries(llm)", "qweights"),
+        ("put ikat.ExplodeQueries()", "qid_0 qquery qsub query_0"),
+        ("put ikat.Samples(operator)", "qsamples"),
+        ("put ikat.generate.Enhance(llm", "qsummary"),
+        ("put ikat.generate.UpdatePtkb(llm)", "qlearned"),
+        ("put ikat.generate.Decide(llm)", "qaction qaskback"),
+        ("put ikat.Respond(llm, cite=True)", "qcitations"),
+        ("take the turns from dataset.get_topics(),", "qid query qutterance qhistory qptkb"),
+        ('take the turns from dataset.get_topics("manual")', "qresolved qgoldptkb"),
+        ("add the column from dataset.get_answers()", "gold_answer"),
+    ],
+)
+def test_each_column_is_had_from_its_stage_or_turns(source, columns):
+    for column in columns.split():
+        assert REPAIRS[column].startswith(source), column
+
+
+def test_choices_may_be_any_iterable():
+    one_of(iter(["a", "b"]), first="b", second="a")
+    with pytest.raises(UsageError, match="first='c' is unknown: choose one of a, b"):
+        one_of(iter(["a", "b"]), first="c")
+
+
+def test_a_frame_without_columns_is_told_as_such():
+    with pytest.raises(MissingColumnError, match=r"lacks \(it has no column\)"):
+        Reads()(pd.DataFrame())
+
+
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [
+        ("StatementQueries", "generate"),
+        ("SearchIndex", "retrieve"),
+        ("evaluate_responses", "evaluation"),
+        ("plot_cost", "show"),
+        ("write_run", "runs"),
+        ("Resources", "study"),
+        ("write_submission", "submit"),
+        ("METHODS", "methods"),
+    ],
+)
+def test_the_front_names_the_room_of_a_name(name, room):
+    error = names.unknown_name("pyterrier_ikat", name, [])
+    assert str(error) == f"pyterrier_ikat has no {name}: it is in ikat.{room}"

@@ -26,7 +26,9 @@ from pyterrier_ikat.errors import (
         ("RRF", ["rrf", "raw"], "rrf"),
         ("rrf", ["RRF", "Raw"], "RRF"),
         ("aqd", ["AQD", "Aqd"], "AQD"),  # the first of the names that differ in case alone
+        ("Aqdd", ["AQD", "Aqd"], "Aqd"),  # the same case is nearer
         ("x", ["temperature"], ""),
+        ("tempo", ["temperature"], ""),
         ("tea", [], ""),
     ],
 )
@@ -48,6 +50,11 @@ def test_a_list_names_the_first_and_counts_the_rest(names, most, text):
     assert list_first(list(names), most) == text
 
 
+def test_a_list_names_five_by_default():
+    assert list_first(range(5)) == "0, 1, 2, 3, 4"
+    assert list_first(range(6)) == "0, 1, 2, 3, 4 and 1 more"
+
+
 @pytest.mark.parametrize(
     ("number", "words", "text"),
     [
@@ -63,6 +70,18 @@ def test_a_number_has_its_word_in_the_right_form(number, words, text):
     assert counted(number, *words) == text
 
 
+RESOURCES = (
+    *("second_llm", "responders", "retriever", "rewriter", "expander", "prompts", "texts"),
+    *("splade_model", "splade_query_model"),
+)
+
+
+def test_an_error_ends_the_advice_of_commands():
+    with pytest.raises(DataError), commands_advised():
+        raise DataError
+    assert advice("python", "command") == "python"
+
+
 def test_advice_is_for_who_reads_it_and_only_inside_the_block():
     assert advice("python", "command") == "python"
     with commands_advised():
@@ -71,12 +90,16 @@ def test_advice_is_for_who_reads_it_and_only_inside_the_block():
         assert advice("python", "command") == "command"
         assert option("price_in") == "--price-in"
         assert option("second_llm") == "--resources second_llm=..."
+        for name in RESOURCES:
+            assert option(name) == f"--resources {name}=..."
     assert advice("python", "command") == "python"
     assert option("second_llm") == "second_llm=..."
 
 
 def test_a_terminal_is_sent_no_command():
     assert without_controls("a\x1b[2J\tb\nc\x9bd\u202ee\x7f") == "a [2J\tb\nc d e "
+    for control in "\x00\x08\x0b\x0c\r\x1f\x7f\x80\x9f\u202a\u202e\u2066\u2069":
+        assert without_controls(f"a{control}b") == "a b", repr(control)
     assert on_one_line(" a\n\tb\x07 c ") == "a b c"
 
 

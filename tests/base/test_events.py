@@ -115,6 +115,7 @@ def test_the_first_observer_that_follows_gets_the_text() -> None:
     with events.observed_by(silent, first, second):
         Asks("a")(TURNS)
     assert [steps.followed for steps in (silent, first, second)] == [["a"], ["a"], []]
+    assert [steps.repairs for steps in (silent, first, second)] == [[("a", ["a was empty"])]] * 3
     assert events.follower() is None
 
 
@@ -152,3 +153,67 @@ def test_a_chain_has_its_number_until_its_block_ends() -> None:
             assert events.CHAIN.get() == 3
         assert events.CHAIN.get() == 2
     assert events.CHAIN.get() == 0
+
+
+@pytest.mark.parametrize(
+    ("block", "state"),
+    [
+        (lambda: events.in_chain(2), events.CHAIN.get),
+        (lambda: events.asked_by(Event()), events.may_leave),
+        (lambda: events.observed_by(_Steps()), events.OBSERVERS.get),
+        (lambda: events.hearing(), events._HEARD.get),
+    ],
+    ids=["chain", "asker", "observers", "hearing"],
+)
+def test_a_block_that_fails_leaves_nothing_behind(block, state) -> None:
+    before = state()
+    with pytest.raises(KeyError), block():
+        assert state() != before
+        raise KeyError
+    assert state() == before
+
+
+class _Shortened(events.Observer):
+    def __init__(self) -> None:
+        self.words: list[int | None] = []
+        self.steps: list[events.Step] = []
+
+    def begin(self, step: events.Step) -> None:
+        self.steps.append(step)
+
+    def shorten(self, step: events.Step, words: int | None) -> None:
+        self.words.append(words)
+
+
+class Shortens(Doubled):
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        events.shortened(50)
+        events.shortened(None)
+        events.repaired(["first", "second"])
+        return super().transform(inp)
+
+
+def test_every_observer_is_told_of_all_that_a_stage_does() -> None:
+    first, second, repairs = _Shortened(), _Shortened(), []
+    first.repair = second.repair = lambda step, reasons: repairs.append(reasons)
+    stage = Shortens()
+    with events.observed_by(first, second):
+        out = stage(TURNS)
+    assert (first.words, second.words) == ([50, None], [50, None])
+    assert repairs == [["first", "second"]] * 2
+    for observer in (first, second):
+        [step] = observer.steps
+        assert (step.stage, step.outer, step.asked) == (stage, None, [])
+        assert step.inp.equals(TURNS)
+        assert step.out is out
+
+
+def test_a_failed_stage_is_no_longer_the_current_one() -> None:
+    steps = _Shortened()
+    with events.observed_by(steps):
+        with pytest.raises(ValueError, match="broken"):
+            Doubled(broken=True)(TURNS)
+        events.shortened(7)
+        Doubled()(TURNS)
+    assert steps.words == []
+    assert [step.outer for step in steps.steps] == [None, None]

@@ -1,6 +1,9 @@
 """Files, servers and objects that a stage of another package holds, and what identifies them."""
 
+import os
 import re
+import sys
+from enum import Enum
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -54,6 +57,17 @@ class Index(pt.Artifact):
         super().__init__(path)
 
 
+class Level(Enum):
+    LOW = 1
+
+
+class Owner:
+    def bound(self): ...
+
+
+OWNER = Owner()
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A folder of an index with a subfolder, and files that come and go."""
@@ -88,8 +102,24 @@ def test_files_that_come_and_go_do_not_count(folder, tmp_path):
 def test_an_index_counts_by_the_files_it_was_built_from(folder):
     for name in ("pt_meta.json", "fwd.docs", "inv.freqs", "bm25.k1-0.9.b-0.4.bmw.64"):
         (folder / name).write_text(name)
+    (folder / "sub" / "fwd.docs").write_text("of another index")
     held = HeldFiles(str(folder), "pyterrier_pisa.PisaIndex", artifact=True)
     assert names_of(held) == ["fwd.docs", "inv.freqs", "pt_meta.json"]
+
+
+def test_an_index_of_vectors_counts_by_them_and_its_docnos(folder):
+    for name in ("pt_meta.json", "vecs.f4", "docnos.npids", "faiss_flat.bin"):
+        (folder / name).write_text(name)
+    flex = type("FlexIndex", (Index,), {"__module__": "pyterrier_dr.flex.core"})
+    [part] = held_by(Stage(index=flex(str(folder))))
+    assert part.kind == "pyterrier_dr.FlexIndex"
+    assert names_of(part) == ["docnos.npids", "pt_meta.json", "vecs.f4"]
+
+
+def test_a_folder_below_a_hidden_one_has_its_files(folder, tmp_path):
+    (tmp_path / ".home").mkdir()
+    folder.rename(tmp_path / ".home" / "index")
+    assert names_of(HeldFiles(str(tmp_path / ".home" / "index"))) == ["a.bin", "b.bin", "c.bin"]
 
 
 def test_a_link_to_nothing_is_no_file(folder):
@@ -97,7 +127,7 @@ def test_a_link_to_nothing_is_no_file(folder):
     assert names_of(HeldFiles(str(folder))) == ["a.bin", "b.bin", "c.bin"]
 
 
-@pytest.mark.parametrize("change", ["content", "name", "size", "added", "removed"])
+@pytest.mark.parametrize("change", ["content", "name", "size", "added", "removed", "moved"])
 def test_a_change_of_the_files_changes_the_fingerprint(folder, change):
     held = HeldFiles(str(folder))
     before = held.fingerprint()
@@ -111,6 +141,8 @@ def test_a_change_of_the_files_changes_the_fingerprint(folder, change):
         (folder / "a.bin").write_text("a.bin.")
     elif change == "added":
         (folder / "sub" / "new").write_text("")
+    elif change == "moved":
+        (folder / "b.bin").rename(folder / "sub" / "b.bin")
     else:
         (folder / "b.bin").unlink()
     assert held.fingerprint() not in ("", before)
@@ -416,3 +448,128 @@ def test_an_index_may_name_its_folder_otherwise(folder):
 
     [part] = held_by(Stage(index=Elsewhere(str(folder))))
     assert (part.path, part.artifact) == (str(folder), True)
+
+
+def test_a_large_file_counts_by_its_size_too(tmp_path):
+    path = tmp_path / "large.bin"
+    path.write_bytes(bytes(2 * SMALL_FILE))
+    before = HeldFiles(str(path)).fingerprint()
+    path.write_bytes(bytes(2 * SMALL_FILE + 1))
+    assert HeldFiles(str(path)).fingerprint() != before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are texts elsewhere")
+def test_a_file_whose_name_is_no_text_counts(tmp_path):
+    (tmp_path / "a").write_text("")
+    before = HeldFiles(str(tmp_path)).fingerprint()
+    (tmp_path / os.fsdecode(b"\xff")).write_text("")
+    assert HeldFiles(str(tmp_path)).fingerprint() not in ("", before)
+
+
+def test_paths_inside_each_of_several_artifacts_stand_for_it(folder, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "e.bin").write_text("e")
+    parts = held_by(
+        Stage(
+            first=Index(str(folder)),
+            second=Index(str(other)),
+            inside=folder / "a.bin",
+            within=other / "e.bin",
+        )
+    )
+    assert [part.path for part in parts] == [str(folder), str(other)]
+
+
+def test_a_fingerprinted_object_is_found_at_any_depth():
+    class Marked:
+        def fingerprint(self):
+            return "f"
+
+    marked = Marked()
+    assert held_by(Stage(model=Holder(Holder(Holder(marked))))) == [marked]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"tags": {"a", 1}, "more": frozenset("b"), "range": range(3)}, False),
+        ({"number": 1j, "raw": b"x", "kind": int, "module": re, "made": tuple.index}, True),
+        ({"number": 1j, "raw": b"x", "kind": int, "module": re}, False),
+        ({"level": Level.LOW, "parse": folder_of_anserini, "bound": OWNER.bound}, False),
+        ({"searchers": {object()}}, True),
+        ({"searchers": frozenset([object()])}, True),
+        ({"urls": {"http://host"}}, True),
+        ({"urls": ("x", "http://host")}, True),
+        ({"urls": frozenset(["grpc://host"])}, True),
+        ({"urls": {"http://host": "x"}}, False),
+    ],
+)
+def test_values_without_anything_inside_are_plain(attributes, expected):
+    assert untracked(Stage(**attributes)) is expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    "path dir directory folder file filename index location root paths dirs files my_index".split(),
+)
+def test_a_word_is_a_path_in_an_attribute_of_that_name(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").write_text("")
+    assert held_paths(**{name: "data"}) == ["data"]
+    assert held_paths(**{f"{name}_of": "data"}) == []
+
+
+@pytest.mark.parametrize(
+    "name", "cache caches log logs tmp temp out output out_dir cache_dir".split()
+)
+def test_a_path_that_is_written_to_does_not_count(name, tmp_path):
+    assert held_paths(**{name: tmp_path}) == []
+    assert held_paths(**{f"my_{name}": tmp_path}) == []
+    assert held_paths(**{f"x{name}": tmp_path}) == [str(tmp_path)]
+
+
+class Mixed(Slots):
+    """Has slots from its base, and attributes of its own."""
+
+    def __init__(self, path):
+        self.path = path
+        self.more = 1
+
+
+def test_a_search_leaves_the_objects_as_they_are(tmp_path):
+    mixed = Mixed(tmp_path)
+    assert held_paths(model=mixed) == [str(tmp_path)]
+    assert vars(mixed) == {"more": 1}
+    stage = Stage(k=5)
+    Foreign(stage).arguments()["k"] = 6
+    assert vars(stage) == {"k": 5}
+
+
+def test_only_a_cutoff_of_pyterrier_is_one():
+    assert Foreign(Stage(k=5)).cutoff is None
+    assert Foreign(Stage(k=5)).reads_texts
+
+
+def test_a_package_beside_pyterrier_is_not_its_own(monkeypatch):
+    monkeypatch.setattr(Stage, "__module__", "pyterrier_rag.backend")
+    assert not Foreign(Stage()).is_of_pyterrier
+    monkeypatch.setattr(Stage, "__module__", "pyterrier.transformer")
+    assert Foreign(Stage()).is_of_pyterrier
+
+
+class Around(Rewriter):
+    def __init__(self, one, many):
+        super().__init__(one=one, many=many)
+
+
+def test_pipelines_of_all_attributes_are_inner_ones():
+    first, second, third = Rewriter(), Rewriter(), Rewriter()
+    assert Foreign(Around(first, [second, third])).subpipelines() == [first, second, third]
+
+
+def test_a_fingerprint_is_a_method_and_a_path_a_text():
+    holder = Holder(None)
+    holder.fingerprint, holder.path = "f", Path("here")
+    assert not is_fingerprinted(holder)
+    assert path_of(holder) == "here"
