@@ -2,8 +2,10 @@
 
 import logging
 import warnings
+from pathlib import Path
 
 import pandas as pd
+import pyterrier as pt
 import pytest
 from fakes import Scripted, scripted
 
@@ -15,8 +17,10 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.llm_operator import LLMOperator, as_llm, as_long_as, is_of_package
 from pyterrier_ikat.llms import StageError, llm
 from pyterrier_ikat.llms.failures import LLMFailure, NotStructured, Refused
+from pyterrier_ikat.lost_columns import LostColumns, LostColumnsWarning
 from pyterrier_ikat.operator import with_fields
-from pyterrier_ikat.prompts import checksum_of
+from pyterrier_ikat.planning import Plan
+from pyterrier_ikat.prompts import UnknownPromptWarning, checksum_of
 
 
 def one_word(text):
@@ -267,6 +271,8 @@ def test_an_answer_of_another_form_is_not_structured(tmp_path, turns):
     assert words == ["a", "b"]
     assert (type(prose), type(nothing)) == (NotStructured, NotStructured)
     assert "4 characters" in prose.reason
+    assert prose.kept
+    assert not asks._failure("1_1", "<think>a, b</think>").kept
     assert model.ledger.frame()["failures"].tolist() == [2]
     free = Words(scripted()[0], prompts=str(tmp_path))
     assert free.requests(turns)[0].structure is None
@@ -279,8 +285,9 @@ def test_a_parser_that_stops_names_turn_and_completion(folder, turns):
 
     with pytest.raises(
         DataError, match="parser of Broken stops with RuntimeError: no such word; .*turn 1_1, 'Tea'"
-    ):
+    ) as caught:
         Broken(scripted("Tea", "x")[0], prompts=folder)(turns)
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_a_value_that_is_false_is_an_answer(folder, turns):
@@ -322,6 +329,16 @@ def test_checksums_are_of_the_users_templates_and_instructions(folder):
         "shout_system": checksum_of("shout_system", "gpt", folder),
     }
     assert asks.prompt_checksums()["shout"] not in ("", checksum_of("shout", "llama", folder))
+    llama = Shout(scripted()[0], prompts=folder, style="llama").prompt_checksums()
+    assert llama["shout"] == checksum_of("shout", "llama", folder)
+
+    class TwoTemplates(Shout):
+        def templates(self):
+            return ["shout", "answer"]
+
+    both = TwoTemplates(scripted()[0], prompts=folder).prompt_checksums()
+    assert both["answer"] == checksum_of("answer", "gpt", None)
+    assert both["shout"] == checksum_of("shout", "gpt", folder)
     assert (asks.own_prompts(), asks.templates()) == (folder, ["shout"])
 
 
@@ -335,6 +352,7 @@ def test_an_argument_may_choose_the_template():
     model, _ = scripted()
     assert (Formed(model).template(), Formed(model, "?").templates()) == ("answer", ["rewrite"])
     assert (Named(model).template(), Shout(model).template()) == ("rewrite", "shout")
+    assert (Formed(model, "?").prompt, Named(model).prompt) == ("rewrite", "rewrite")
 
 
 def test_templates_of_own_operators_are_no_unknown_prompts(tmp_path):
@@ -380,3 +398,171 @@ def test_the_same_text_is_one_model_until_its_place_changes(tmp_path, monkeypatc
 def test_only_classes_of_this_package_are_its_own():
     assert is_of_package(ikat.Answer)
     assert not is_of_package(Shout)
+
+
+def test_a_request_is_made_from_the_template_that_is_named(folder, turns):
+    class Aloud(Shout):
+        template_name = "shout_aloud"
+
+        def templates(self):
+            return ["shout_aloud", "shout"]
+
+    Path(folder, "shout_aloud.jinja").write_text("aloud {{ question }}")
+    asks = Aloud(scripted()[0], prompts=folder)
+    first = asks.requests(turns)[0]
+    assert (first.messages[-1]["content"], first.prompt) == ("aloud Which tea?", "shout_aloud")
+    assert first.stage == "shout"
+    assert asks.message("shout", dict.fromkeys(VALUES, "x"))["content"] == "x x x [x] [x]"
+
+
+VALUES = ("question", "note", "mark", "context", "ptkb")
+
+
+def test_a_prompt_shows_the_chosen_statements_and_the_history(folder, turns):
+    class Chosen(Shout):
+        statements = "chosen"
+        history_style = "llama"
+
+    asks = Chosen(scripted()[0], prompts=folder)
+    first, second = asks.requests(turns)
+    assert "I run." in first.messages[-1]["content"]
+    assert "vegan" not in first.messages[-1]["content"]
+    history = [
+        {"role": "user", "content": "Tea?"},
+        {"role": "assistant", "content": "Oldest."},
+        {"role": "user", "content": "Ale?"},
+        {"role": "assistant", "content": "Newest."},
+    ]
+    long = turns.assign(qhistory=[history, history])
+    shown = asks.requests(long)[0].messages[-1]["content"]
+    assert "Newest." in shown
+    assert "Oldest." not in shown  # as in the few-shot prompts
+    assert (
+        "Oldest." in Shout(scripted()[0], prompts=folder).requests(long)[0].messages[-1]["content"]
+    )
+    assert asks.needs() == ["query", "qnote"]  # its user chose nothing
+
+
+def test_statements_that_a_stage_has_dropped_are_told(folder, turns):
+    asks = Shout(scripted()[0], prompts=folder)
+    asks.statements = "chosen"
+    dropping = pt.apply.generic(lambda frame: frame.drop(columns="qstatements"))
+    lost = LostColumns("mine", dropping, turns, set())
+    with lost.watching(), pytest.warns(LostColumnsWarning, match="would read qstatements"):
+        asks.personas(dropping(turns))
+
+
+def test_the_question_is_the_oldest_query_without_a_conversation(folder):
+    frame = pd.DataFrame({"qid": ["1"], "query": ["new"], "query_0": ["older"], "qnote": ["n"]})
+    asks = Shout(scripted()[0], prompts=folder)
+    assert asks.questions(frame) == ["older"]
+    assert asks.fallback(frame) == ["older"]
+
+
+@pytest.mark.parametrize("wrong", [{"on_error": "rais"}, {"style": "lama"}])
+def test_a_setting_of_asking_is_one_of_its_values(folder, wrong):
+    [name] = wrong
+    with pytest.raises(UsageError, match=f"{name}=.* is unknown"):
+        Shout(scripted()[0], prompts=folder, **wrong)
+    with pytest.raises(UsageError, match="statements='some' is unknown"):
+        ikat.Answer(scripted()[0], statements="some")
+
+
+def test_a_refused_call_has_a_fallback_and_counts_once(folder, turns):
+    refusal = "I'm sorry, but I can't help with that."
+    model, _ = scripted(refusal, "Oat")
+
+    class Strict(Shout):
+        def parse(self, text):
+            return None if "sorry" in text else text
+
+    words = Strict(model, prompts=folder, on_error="fallback")(turns)
+    assert words["qword"].tolist() == ["Which tea?", "Oat"]
+    counts = model.ledger.frame()[["failures", "fallbacks"]]
+    assert counts.values.tolist() == [[1, 1]]
+
+
+def test_thoughts_are_not_read_as_a_refusal(folder):
+    asks = Shout(scripted()[0], prompts=folder)
+    thought = "<think>I'm sorry, but I can't help with that.</think>unusable"
+    assert type(failure_of(asks, thought)) is LLMFailure
+    behind = "<think>Is this allowed?</think>I'm sorry, but I can't help with that."
+    assert type(failure_of(asks, behind)) is Refused
+
+
+def test_free_text_of_a_structured_model_is_not_called_json(folder):
+    model = llm(Scripted())
+    model.structured = True
+    failure = failure_of(Shout(model, prompts=folder), "unusable")
+    assert type(failure) is LLMFailure
+    assert failure.reason == "nothing usable in the completion 'unusable'"
+
+
+def test_omitted_parts_of_completions_are_all_counted(folder, turns):
+    class Whole(Shout):
+        kind = Kind(str.strip, whole=True)
+
+        def list_dropped(self, frame, outcomes):
+            return []
+
+    class Collapsed(Whole):
+        kind = Kind(str.strip)
+
+    loop = "tea " + "and so on " * 300
+    both = f"{loop}\n\n# Example 3\n# About the user\n1: I keep bees\n# Queries"
+    for operator, kept, dropped in ((Whole, loop.strip(), 1), (Collapsed, "tea and so on", 2)):
+        model, _ = scripted(both, "Oat")
+        words = operator(model, prompts=folder)(turns)["qword"].tolist()
+        assert words[0].startswith(kept)
+        assert "bees" not in words[0]
+        assert (words[0] == loop.strip(), words[1]) == (operator is Whole, "Oat")
+        assert model.ledger.frame()["dropped"].tolist() == [dropped]
+
+
+def test_what_an_unusable_completion_omits_counts_too(folder, turns):
+    model, _ = scripted("unusable " + "and so on " * 300, "Oat")
+    Shout(model, prompts=folder, on_error="fallback")(turns)
+    counts = model.ledger.frame()[["failures", "fallbacks", "dropped"]]
+    assert counts.values.tolist() == [[1, 1, 2]]  # the repetition, and the long fallback
+
+
+def test_follow_ups_know_their_turn_and_all_outcomes_before(folder, turns):
+    model, _ = scripted("one", "unusable", "three", "four")
+    asks = Shout(model, prompts=folder)
+    requests = asks.requests(turns)
+    seen = []
+
+    def then(position, outcomes):
+        seen.append((position, len(outcomes)))
+        return requests[position] if len(outcomes) < 2 else None
+
+    values = asks.ask_in_rounds(requests, then, calls=4)
+    assert sorted(seen) == [(0, 1), (0, 2), (1, 1), (1, 2)]
+    failed = []
+    for qid, outcomes in zip(("1_1", "1_2"), values, strict=True):
+        failed += [(qid, outcome.qid) for outcome in outcomes if isinstance(outcome, LLMFailure)]
+    assert failed
+    assert all(qid == of_failure for qid, of_failure in failed)
+
+
+def test_a_plan_writes_stand_ins_where_answers_will_stand(folder, turns):
+    asks = Query(scripted()[0], prompts=folder)
+    plan = Plan("mine", set())
+    planned = asks.plan(turns, plan)
+    assert planned["query"].tolist() == planned["qword"].tolist() == ["Which tea?", "And milk?"]
+    assert planned["query_0"].tolist() == ["q1", "q2"]
+    assert [row["calls"] for row in plan.rows] == [2]
+
+
+def test_an_error_of_a_stage_says_where_calls_are_kept(folder, turns, monkeypatch):
+    strict, _ = scripted("unusable", "unusable")
+    monkeypatch.setattr(type(strict), "kept_in", "process")
+    with pytest.raises(StageError) as caught:
+        Shout(strict, prompts=folder)(turns)
+    assert caught.value.kept_in == "process"
+
+
+def test_unread_prompts_of_a_users_operator_are_told(folder):
+    Path(folder, "shuot.jinja").write_text("{{ question }}")
+    with pytest.warns(UnknownPromptWarning, match="shuot"):
+        Shout(scripted()[0], prompts=folder)

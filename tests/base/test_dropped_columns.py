@@ -214,3 +214,47 @@ def test_equal_stages_have_dropped_for_themselves():
     first, second = Equal("qid", "query", "docno"), Equal("qid", "query", "docno")
     dropped = lost_by(first | second).dropped["qhistory"]
     assert [id(stage) for stage in dropped] == [id(first), id(second)]
+
+
+def test_stages_inside_an_operator_are_watched_too():
+    cut = Keeps("qid", "query", "docno", "score", "rank")
+    found = pt.Transformer.from_df(pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "score": [1.0]}))
+    fused = ikat.RRF(cut >> found, found)
+    assert cut in lost_by(fused).dropped["qhistory"]
+
+
+def test_a_later_stage_may_drop_what_an_unsure_one_kept():
+    silent, cut = Silent("qid", "query"), Keeps("qid", "query")
+    assert lost_by(silent >> cut).dropped == {
+        "qutterance": [silent, cut],
+        "qhistory": [silent, cut],
+    }
+
+
+def test_a_column_may_have_a_number_for_a_name():
+    assert lost_by(Keeps("qid", "query"), TURNS.assign(**{"q": 1}).rename(columns={"note": 7}))
+
+
+def test_a_cutoff_keeps_all_columns_whatever_is_noted():
+    lost = lost_by(Keeps(*TURNS))
+    lost.note(pt.RankCutoff(3), ["qid", "qutterance"], ["qid"])
+    assert lost.dropped == {}
+
+
+def test_a_column_of_nothing_is_there():
+    lost = lost_by(Keeps("qid", "query"))
+    with lost.watching(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert has_column(TURNS.assign(qhistory=None), "qhistory")
+
+
+def test_a_warning_inside_another_run_is_of_the_inner_one():
+    first, second = lost_by(Keeps("qid", "query", "qutterance")), lost_by(Keeps("qid", "query"))
+    with first.watching():
+        with pytest.raises(KeyError), second.watching():
+            raise KeyError
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            has_column(TURNS[["qid"]], "qutterance")
+        with pytest.warns(LostColumnsWarning, match="drops qhistory, and"):
+            has_column(TURNS[["qid"]], "qhistory")

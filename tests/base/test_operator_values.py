@@ -2,6 +2,7 @@
 
 import dataclasses
 from functools import partial
+from unittest import mock
 
 import pandas as pd
 import pyterrier as pt
@@ -514,3 +515,63 @@ def test_a_stage_of_an_address_is_unidentified_unless_wrapping():
     assert subpipelines(wraps) == [wraps.inner]
     assert unidentified_stages(wraps) == []
     assert unidentified_stages(Wraps(plain)) == [repr(plain)]
+
+
+def test_a_repr_leaves_out_what_equals_a_default_alone():
+    assert repr(ikat.Interleave(num_results=int("1000"))) == "ikat.Interleave()"
+    assert repr(Named(size=0, end="")) == f"{__name__}.Named(end='', size=0)"
+    model, _ = scripted()
+    asks = ikat.Answer(model, on_error="raise", question="qresolved", style="llama")
+    shown = "style='llama', question='qresolved', on_error='raise')"
+    assert repr(asks) == f"ikat.Answer({model!r}, {shown}"
+    assert repr(ikat.Rewrite(model)) == f"ikat.Rewrite({model!r})"
+
+
+@pytest.mark.parametrize("module", ["theirs.rooms.stages", "pyterrier_ikat_more.stages"])
+def test_a_class_of_another_package_has_its_whole_module(monkeypatch, module):
+    class Theirs(Named):
+        pass
+
+    monkeypatch.setattr(Theirs, "__module__", module)
+    assert repr(Theirs(1)) == f"{module}.Theirs(1)"
+
+
+def test_an_operator_leaves_comparisons_to_others():
+    assert Fields(1) == mock.ANY
+    assert Fields(1).__eq__("x") is NotImplemented
+
+
+def test_rows_of_one_turn_are_queries_of_their_own_for_who_waits():
+    class Busy(Named):
+        activity = "searching {queries}"
+
+    assert Busy().doing(TURNS.assign(qid="1_1")) == "searching 2 queries"
+
+
+def test_rows_that_come_of_an_empty_frame_are_refused():
+    class Invents(Named):
+        one_row_per_turn = True
+
+        def transform(self, inp):
+            return TURNS
+
+    with pytest.raises(DataError, match="got 0 rows and returned 2 rows"):
+        Invents()(TURNS.head(0))
+
+
+def test_a_missing_column_is_told_without_the_error_before():
+    with pytest.raises(DataError) as caught:
+        ikat.RerankAgainst(Opaque(), "qanswer")(pd.DataFrame({"qid": ["1"], "query": ["x"]}))
+    assert caught.value.__suppress_context__
+
+
+def test_an_unidentified_stage_inside_an_operator_is_named():
+    assert unidentified_stages(Named(Opaque(lambda: 1))) == ["Opaque()"]
+    assert unidentified_stages(Named(Named(Opaque(lambda: 1)))) == ["Opaque()"]
+
+    class Marked(Fields):
+        def fingerprint(self):
+            return "f"
+
+    marked = Marked(lambda: 1)
+    assert unidentified_stages(marked) == [repr(marked)]  # only others are told by fingerprints

@@ -254,3 +254,27 @@ def test_docnos_are_compared_as_texts_and_missing_ones_too():
     texts = pd.DataFrame({"docno": pd.Series(["B", None, "a"], dtype=object)})
     order = order_by_score(texts, np.array([0, 0, 0]), np.array([1.0, 1.0, 1.0]))
     assert order.tolist() == [2, 1, 0]  # "a", "None", "B"
+
+
+def test_scores_beyond_32_bits_tie_above_all_others():
+    largest = 3.4e38
+    run = frame(
+        ("t", "a", 1e300, 0), ("t", "b", 2e300, 1), ("t", "c", largest, 2), ("t", "d", -largest, 3)
+    )
+    run.loc[4] = ["t", "e", -1e300, 4]
+    assert in_trec_eval_order(run)["docno"].tolist() == ["b", "a", "c", "d", "e"]
+    with pytest.raises(DataError, match="gave the score -1e"):
+        strictly_decreasing(run.tail(1))
+
+
+def test_a_rise_is_told_of_the_first_passage_that_rises():
+    run = frame(("t", "a", 1.0, 0), ("t", "b", 2.0, 1), ("t", "c", 1.5, 2), ("t", "d", 9.0, 3))
+    with pytest.raises(DataError, match="passage b: the score rises"):
+        strictly_decreasing(run.set_index(pd.Index([9, 8, 7, 6])))
+
+
+def test_the_first_of_several_bad_scores_is_told_in_any_index():
+    run = frame(("t", "a", 1.0, 0), ("t", "b", -np.inf, 1), ("t", "c", np.nan, 2))
+    for index in ([5, 6, 7], [2, 1, 0], [0, 0, 0]):
+        with pytest.raises(DataError, match="to passage b of turn t"):
+            finite_scores(run.set_index(pd.Index(index)))

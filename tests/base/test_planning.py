@@ -387,3 +387,80 @@ def test_requests_of_inner_pipelines_count():
     inside, _ = followed(Inside(ikat.Rewrite(model)), turns)
     assert [row["stage"] for row in inside.rows] == ["rewrite", repr(Inside(ikat.Rewrite(model)))]
     assert [row["model"] for row in inside.rows][1] == "unknown"
+
+
+def test_a_bound_of_one_row_is_told_among_others():
+    text = words_of(table_of(ASKED, ("mine", "judge, at most", *FREE[2:])))
+    assert "At most: a stage of another package" in text
+    assert "At least" not in text
+    once = words_of(table_of(*[("mine", "queries, at least", *FREE[2:])] * 2))
+    assert "At least: in queries, the model decides" in once
+
+
+def test_a_plan_that_costs_nothing_says_so():
+    free = table_of((*FREE[:-1], 0.0))
+    assert "cost 0.0000 USD" in words_of(free)
+    assert free.total["calls"] == 1
+    assert type(free.total["calls"]) is int
+    assert [type(free.total[name]) for name in ("new", "cost")] == [int, float]
+
+
+def test_a_cached_completion_that_is_unusable_has_a_stand_in():
+    plan = Plan("mine", set())
+    stage = Stage(Model({"tea?": "bad", "milk?": "long answer"}), lambda text: text[3:] or None)
+    assert plan.ask(stage, TURNS) == ["x" * 8, "g answer"]
+    assert row_of(plan)["known"] == 2
+
+
+def test_completions_of_each_length_count_by_their_mean():
+    class Lengths(Stage):
+        def typical(self, frame):
+            return ["x" * 3, ["x"] * 3]  # 3 and 15 characters
+
+    plan = Plan("mine", set())
+    plan.ask(Lengths(Model()), TURNS)
+    assert row_of(plan)["completion_tokens"] == 4  # 9 * 2 characters
+    known = Plan("mine", set())
+    known.ask(Lengths(Model({"tea?": "x"})), TURNS)
+    assert row_of(known)["completion_tokens"] == 2
+
+
+class Passages(Operator):
+    """Wants passages."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp)
+        return inp.assign(qseen="x")
+
+
+class Model2(pt.Transformer):
+    """Of another package: works on passages alone, and may ask anything."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp)
+        return inp.assign(qseen="x")
+
+
+def test_a_stage_on_passages_keeps_the_turns_unless_it_may_ask():
+    plan, frame = followed(Passages())
+    assert (list(frame.columns), plan.rows) == (["qid", "query"], [])
+    theirs, frame = followed(Model2())
+    assert [row["model"] for row in theirs.rows] == ["unknown"]
+    assert list(frame.columns) == ["qid", "query"]
+
+
+def test_turns_are_not_lost_to_a_stage_of_pyterrier_on_queries():
+    plan, _ = followed(pt.apply.query(lambda row: row["query"]))
+    assert (plan.fewer_turns, plan.fewer_passages, plan.rows) == (False, True, [])
+
+
+def test_branches_get_the_frame_before_the_first_one():
+    seen = []
+
+    class Adds(Upper):
+        def plan(self, frame, plan):
+            seen.append(list(frame["query"]))
+            return frame.assign(query="changed")
+
+    followed((Adds() >> Finds()) | (Adds() >> Finds()))
+    assert seen == [["tea?", "milk?"]] * 2

@@ -317,3 +317,92 @@ def test_streams_of_a_notebook_stay_themselves(monkeypatch, line):
     with doing("working"):
         assert line.bar is not None
         assert sys.stdout is out
+
+
+def test_blocks_that_fail_leave_the_line_as_it_was(monkeypatch, line):
+    terminals(monkeypatch)
+    with pytest.raises(KeyError), without_bars():
+        raise KeyError
+    assert not doing("x").hidden
+    with pytest.raises(KeyError), doing("working"):
+        raise KeyError
+    assert (line.entries, line.bar) == ([], None)
+    with pytest.raises(KeyError):
+        for _ in bar([1, 2], desc="reading"):
+            raise KeyError
+    assert (line.entries, line.bar) == ([], None)
+    called = loading(monkeypatch, True)
+    with pytest.raises(KeyError), without_loading_bars():
+        raise KeyError
+    assert called == ["off", "on"]
+
+
+def test_a_count_grows_after_its_item_is_done(monkeypatch, line):
+    terminals(monkeypatch)
+    count = bar("abc", desc="reading", unit="text")
+    assert [(item, count.n) for item in count] == [("a", 0), ("b", 1), ("c", 2)]
+    assert count.n == 3
+
+
+def test_names_that_are_empty_leave_no_signs_in_the_line(monkeypatch, line):
+    terminals(monkeypatch)
+    with doing("run"), doing(""), bar(total=3, unit="turn"), bar(total=2, desc="in", unit="text"):
+        assert shown_by(line) == ("run: ", "in 0/2", 0, 3)
+    with bar(total=3, unit="turn"):
+        assert shown_by(line)[0] == ""
+    with doing(""):
+        assert shown_by(line)[0] == ""
+
+
+def test_notes_and_names_in_the_line_are_on_one_line(monkeypatch, line):
+    terminals(monkeypatch)
+    with bar(total=3, desc="turns\n\x1b[2J"), bar(total=2, desc="in\x07\nner") as inner:
+        inner.update()
+        assert shown_by(line)[:2] == ("turns [2J: ", "in ner 1/2")
+
+
+def test_a_text_or_count_that_goes_is_no_longer_drawn(monkeypatch, line):
+    _, error = terminals(monkeypatch)
+    outer, inner = bar(total=9, desc="outer"), bar(total=4, desc="inner")
+    outer.__enter__()
+    inner.__enter__()
+    inner.update(3)
+    outer.__exit__()
+    assert shown_by(line) == ("inner: ", "", 3, 4)
+    inner.__exit__()
+    assert line.bar is None
+    assert error.getvalue().split("\r")[-1].strip() == ""
+
+
+def test_a_text_without_an_end_stops_the_line_until_it_ends(monkeypatch, line):
+    out, error = terminals(monkeypatch)
+    with doing("working"):
+        sys.stdout.write("half")
+        sys.stdout.write("\rmore")
+        before = error.getvalue()
+        line.draw()
+        with bar(total=2, desc="turns"):
+            pass
+        assert error.getvalue() == before
+        sys.stdout.write("done\r")
+        assert "working" in error.getvalue()[len(before) :]
+    assert out.getvalue() == "half\rmoredone\r"
+
+
+def test_what_is_told_goes_to_stderr_and_obeys_nobody(monkeypatch, capsys):
+    tell("tea\x1b[2J\nmilk")
+    assert capsys.readouterr() == ("", "tea [2J\nmilk\n")
+
+
+def test_a_bar_fits_the_terminal_and_names_its_form(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    texts, counts = progress._bar_options(None), progress._bar_options(bar(total=5, unit="turn"))
+    assert (texts["bar_format"], counts["bar_format"]) == (
+        progress.TEXT_FORMAT,
+        progress.COUNT_FORMAT,
+    )
+    assert texts["dynamic_ncols"] is counts["dynamic_ncols"] is True
+    above = progress._AboveLine(sys.stderr, Line(), True)
+    stream = sys.stderr
+    monkeypatch.setattr(sys, "stderr", above)
+    assert progress._bar_options(None)["file"] is stream

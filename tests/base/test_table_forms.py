@@ -264,3 +264,125 @@ def test_wrapped_lines_keep_words_whole():
     assert wrapped(f"a {word} b").split("\n") == ["a", word, "b"]
     assert wrapped("one two three", "> ", "- ", 9).split("\n") == ["> one two", "> - three"]
     assert max(map(len, wrapped("word " * 40).split("\n"))) == 79
+
+
+WIDE = "w" * 20  # 20 x 7.8 = 156 points
+
+
+def latex_of(*columns, title="T"):
+    return Table([], columns, [], title).latex()
+
+
+@pytest.mark.parametrize(
+    ("width", "numbers", "begins", "size"),
+    [
+        # 241 points of a column, 345 of a page; a column of 5.5 points a letter has two gaps
+        (29, 1, "\\begin{table}\n", None),  # 159.5 + 4 * 6 + 55
+        (31, 1, "\\begin{table}\n", "\\small"),  # (170.5 + 55) * .93 + 16
+        (36, 1, "\\begin{table}\n", "\\footnotesize"),  # (198 + 55) * .85 + 12
+        (48, 1, "\\begin{table*}\n", None),  # 264 + 55 + 24
+        (52, 1, "\\begin{table*}\n", "\\small"),
+        (58, 1, "\\begin{table*}\n", "\\footnotesize"),
+        (62, 1, "\\begin{table*}\n", "\\scriptsize"),
+        (99, 1, "\\begin{table*}\n", "\\scriptsize"),
+    ],
+)
+def test_a_paper_table_takes_the_largest_form_that_fits(width, numbers, begins, size):
+    columns = [Column("x" * width, [Cell("x")]), Column("n", [Cell("x" * 10)], numeric=True)]
+    text = latex_of(*columns)
+    assert begins in text
+    sizes = [name for name in ("\\small", "\\footnotesize", "\\scriptsize") if name in text]
+    assert sizes == ([] if size is None else [size])
+    assert ("tabcolsep" in text) is (size is not None)
+    assert ("may be wider than the page" in text) is (width == 99)
+    assert text.count("\\end{table") == 1
+
+
+def test_bold_and_long_cells_need_their_room():
+    def sized(cell):
+        return "tabcolsep" in latex_of(Column("n", [Cell("x"), cell]))
+
+    fitting = "x" * 41  # 225.5 + 12 points
+    assert not sized(Cell(fitting))
+    assert sized(Cell(fitting, best=True))
+    assert sized(Cell(fitting + "xx"))
+    assert not sized(Cell("i" * 80))  # 2.8 points each
+    assert sized(Cell("M" * 30))  # 7.8 points each
+
+
+def test_a_wide_table_without_words_has_its_size_in_a_group():
+    text = Table([], [Column("x" * 43, [Cell("a")])], []).latex()
+    lines = text.split("\n")
+    assert lines[1:4] == ["{", "\\small", "\\setlength{\\tabcolsep}{4pt}"]
+    assert lines[-2:] == ["}", ""]
+
+
+def test_a_wide_table_has_shorter_names_and_says_their_levels():
+    names = ["P(rel=2)@5", "R(rel=1)@20", "R(rel=2)@10", "nDCG@5", "P(rel=1)@3", "P(rel=2)@3"]
+    columns = [Column("run", [Cell("x" * 20)])]
+    columns += [Column(name, [Cell(".5000")], numeric=True) for name in names]
+    text = Table([], columns, ["a note"], "Scores").latex()
+    assert "run & P@5 & R@20 & R@10 & nDCG@5 & P(rel=1)@3 & P(rel=2)@3" in text
+    caption = "P@5, R@10: relevant from grade 2 on. R@20: relevant from grade 1 on."
+    assert f"\\caption{{Scores. a note. {caption}}}" in text
+    assert "\\begin{tabular}{lrrrrrr}" in text
+    narrow = Table([], columns[:2], ["a note"], "Scores").latex()
+    assert "P(rel=2)@5" in narrow
+
+
+def test_a_score_counts_only_if_all_of_it_is_a_number():
+    cells = mark_best([".5 x", ".3", ".2", "1-1", "-5", "+.4"], [""] * 6)
+    assert [cell.best for cell in cells] == [False, False, False, False, False, True]
+    assert [cell.second for cell in cells] == [False, True, False, False, False, False]
+    two = mark_best([".2", ".1"], ["", ""])
+    assert [(cell.best, cell.second) for cell in two] == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "latex"),
+    [
+        ("-.03", "$-$.03"),
+        ("1-1", "1-1"),
+        ("top-3", "top-3"),
+        ("-.03 x_y", "-.03 x\\_y"),
+        ("+.1 [-.2, +.3]", "+.1 [$-$.2, +.3]"),
+    ],
+)
+def test_a_minus_of_a_number_is_no_hyphen(text, latex):
+    assert f"{latex} \\\\" in latex_of(Column("a", [Cell(text)]))
+
+
+def test_a_title_has_one_full_stop_in_each_caption():
+    table = Table([], [Column("a", [Cell("x")])], ["note: one.", "two"], "Title.", caption="What.")
+    assert "\\caption{Title. What. one. two.}" in table.latex()
+    assert "<p>Title. note: one. two</p>" in table._repr_html_()
+    assert table.text().startswith("Title.\n\n")
+    untitled = Table([], [Column("a", [Cell("x")])], [], caption="What")
+    assert "\\caption{What.}" in untitled.latex()
+    assert untitled.text() == "a\nx\n"
+
+
+def test_titles_of_columns_are_escaped_in_each_form():
+    table = Table([], [Column("a_b|c", [Cell("x")]), Column("a_b|c", [Cell("y")])], [])
+    assert "a\\_b\\textbar{}c & a\\_b" in table.latex()
+    assert "| a\\_b\\|c | a\\_b\\|c |" in table.markdown()
+    assert "<th>a_b|c</th>" in table._repr_html_()
+
+
+def test_long_titles_and_notes_are_wrapped_in_text():
+    words = " ".join(["word"] * 30)
+    lines = Table([], [Column("a", [Cell("x")])], [words], words).text().split("\n")
+    assert lines[:2] == [" ".join(["word"] * 16), " ".join(["word"] * 14)]
+    assert lines[-3:-1] == lines[:2]
+    assert [line for line in wrapped("- one two", "  ", "  ", 9).split("\n")] == [
+        "  - one",
+        "    two",
+    ]
+
+
+def test_a_frame_of_texts_has_no_note_on_unknown_numbers():
+    frame = pd.DataFrame({"run": [UNKNOWN, None], "turns": [3, 4], "nDCG": [0.5, 0.25]})
+    assert of_frame(frame).notes == ()
+    both = pd.DataFrame({"a": [None, 1.0], "b": [2.0, 3.0]})
+    assert of_frame(both, ["x"]).notes == ["x", UNKNOWN_NOTE]
+    assert of_frame(both[["b", "a"]], ["x"]).notes == ["x", UNKNOWN_NOTE]
