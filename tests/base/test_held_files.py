@@ -511,7 +511,21 @@ def test_values_without_anything_inside_are_plain(attributes, expected):
 
 @pytest.mark.parametrize(
     "name",
-    "path dir directory folder file filename index location root paths dirs files my_index".split(),
+    [
+        "path",
+        "dir",
+        "directory",
+        "folder",
+        "file",
+        "filename",
+        "index",
+        "location",
+        "root",
+        "paths",
+        "dirs",
+        "files",
+        "my_index",
+    ],
 )
 def test_a_word_is_a_path_in_an_attribute_of_that_name(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -521,7 +535,8 @@ def test_a_word_is_a_path_in_an_attribute_of_that_name(name, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    "name", "cache caches log logs tmp temp out output out_dir cache_dir".split()
+    "name",
+    ["cache", "caches", "log", "logs", "tmp", "temp", "out", "output", "out_dir", "cache_dir"],
 )
 def test_a_path_that_is_written_to_does_not_count(name, tmp_path):
     assert held_paths(**{name: tmp_path}) == []

@@ -171,3 +171,33 @@ def test_a_price_is_of_compared_turns_and_what_is_known(tmp_path):
     assert costs[0] == 0.0
     assert pd.isna(costs[1])
     llm.close()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_turns_go_by_the_mean_of_all_pairs_in_the_order_given():
+    """Of tea two of three systems agree; of milk all three have a half in common."""
+    first = finding(tea="a b", milk="a b")
+    second = finding(tea="a b", milk="a c")
+    third = finding(tea="x y", milk="a d")
+    advice = ikat.advise(TEA[:2], {"c": first, "b": second, "a": third})
+    assert advice.pairs[["system", "other"]].values.tolist() == [["c", "b"], ["c", "a"], ["b", "a"]]
+    assert list(advice.turns) == ["1_1", "1_2"]  # 1/3 and 1/3, in the order of the turns
+    fourth = finding(tea="a b", milk="e f")
+    advice = ikat.advise(TEA[:2], {"c": first, "b": second, "a": third, "d": fourth})
+    assert list(advice.turns) == ["1_2", "1_1"]  # 1.5 / 6 and 3 / 6 in common
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_price_is_of_all_models_and_of_turns_without_passages():
+    budget = Budget(price_in=1.0, price_out=10.0)
+    one, two = LLM(Priced(), budget=budget), LLM(Priced(), budget=budget)
+    find = finding(**{"tea": "a"})
+    system = ikat.Rewrite(one) >> ikat.Answer(two) >> find
+    found = ikat.advise(TEA[:2], {"a": system, "b": find}).systems
+    assert found["cost"].tolist() == [pytest.approx(0.004), 0.0]
+
+
+def test_a_ranking_that_is_none_is_told_of_its_system():
+    odd = pt.apply.generic(lambda rows: rows.assign(docno="a", score="x", rank=0))
+    with pytest.raises(ikat.DataError, match="odd"):
+        ikat.advise(TEA, {"fine": finding(tea="a"), "odd": odd})

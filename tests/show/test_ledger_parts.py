@@ -90,7 +90,8 @@ def test_refused_calls_are_those_of_server_and_model(tmp_path):
 
 
 def test_refused_calls_are_told_of_every_system_that_failed(tmp_path):
-    refused = {"qid": "9-1_1", "stage": "a", "asked": [{"failure": "the model refused: no"}]}
+    calls = [{"failure": "the model refused: no"}, {"completion": "Rooibos."}]
+    refused = {"qid": "9-1_1", "stage": "a", "asked": calls}
     answered = {"qid": "9-1_1", "stage": "a", "asked": [{"completion": "Rooibos."}]}
     lines = {"first": answered, "second": refused, "third": answered, "fourth": refused}
     for name, line in lines.items():
@@ -101,7 +102,7 @@ def test_refused_calls_are_told_of_every_system_that_failed(tmp_path):
         (tmp_path / name / "run.json").write_text("{}")
     notes = ledger([tmp_path / name for name in lines]).notes
     assert [note for note in notes if note.startswith("Refused")] == [
-        f"Refused calls of {name} by conversation: 9-1 1 of 1." for name in ("second", "fourth")
+        f"Refused calls of {name} by conversation: 9-1 1 of 2." for name in ("second", "fourth")
     ]
 
 
@@ -112,7 +113,7 @@ def test_models_are_those_requested_and_served(tmp_path):
     served = {"gpt-4o": ["gpt-4o-2024-08-06"], "small": []}
     folder.write(topics, found, pd.DataFrame(), pd.DataFrame(), {"served": served})
     (tmp_path / "raw.partial").mkdir()
-    asked = asked_by([str(folder.path), str(tmp_path / "raw.partial")])
+    asked = asked_by([str(tmp_path / "raw.partial"), str(folder.path)])
     assert asked == {"aqd": ["gpt-4o", "small", "gpt-4o-2024-08-06"]}
     [line] = circular(["recorded:sample", "openai:gpt-4o", "gpt-4o temperature=0", "other"], asked)
     assert "gpt-4o" in line
@@ -198,3 +199,10 @@ def test_each_model_that_judges_and_answers_has_one_line():
         "circular: gpt-4o is a judge or user here, and a, b asked it, too",
         "circular: gpt-4 is a judge or user here, and c asked it, too",
     ]
+
+
+def test_conversations_of_another_benchmark_have_their_own_ids(tmp_path):
+    refused = [{"failure": "the model refused: no"}]
+    lines = [{"qid": f"a_1<::>{number}", "stage": "a", "asked": refused} for number in (1, 2, 10)]
+    folder = with_stages(tmp_path / "mine", *lines, {"qid": "b", "stage": "a", "asked": refused})
+    assert refusals(folder).values.tolist() == [["a_1", 3, 3], ["b", 1, 1]]

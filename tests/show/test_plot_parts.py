@@ -224,3 +224,54 @@ def test_models_and_resources_of_a_method_are_stand_ins():
     drawn = drawing.draw("human_qr").html
     assert "qresolved" in drawn
     assert "qresolved" not in drawing.draw("raw").html
+
+
+def test_an_unknown_score_leaves_a_gap():
+    table = table_of("depth", [1, 2], [9, 9], one=[1.0, None], two=[0.5, 0.25])
+    axes = plot_breakdown(table)
+    assert axes.get_ylim() == (0, pytest.approx(1.05))
+    assert axes.containers[1][0].get_ydata()[1] == 0.25
+    own = axes_for(width=3)
+    assert plot_breakdown(table, own) is own
+    assert plot_breakdown(table.rename(columns={"depth": "conversation"}), own) is own
+
+
+def test_intervals_of_no_unit_name_none():
+    half_widths = {"one": {1: 0.1}}
+    table = table_of("depth", [1], [9], half_widths, unit=None, one=[0.5])
+    assert plot_breakdown(table).get_xlabel().endswith("intervals of the means")
+    empty = table_of("depth", [], [], one=[])
+    with pytest.raises(DataError, match="the breakdown has no depth"):
+        plot_breakdown(empty)
+
+
+def test_a_cost_is_of_all_stages_in_the_amount_that_is_asked():
+    table = pd.DataFrame({"name": ["a", "b"], "nDCG@5": [0.25, 0.5], "turns": [4, 4]})
+    spent = Ledger()
+    spent.count("x", "m", calls=2, prompt_tokens=10, completion_tokens=5, cost=0.5)
+    spent.count("y", "m", calls=1, prompt_tokens=1, completion_tokens=2, cost=0.25)
+    own = axes_for(width=3)
+    for against, amount, words in (
+        ("calls", 3, "LLM calls"),
+        ("tokens", 18, "tokens to and from the LLM"),
+        ("cost", 0.75, "cost (USD)"),
+    ):
+        axes = plot_cost(table, {"a": spent, "b": Ledger()}, against=against)
+        assert [box[0].get_xdata().item() for box in axes.containers] == [amount, 0]
+        assert [box[0].get_ydata().item() for box in axes.containers] == [0.25, 0.5]
+        assert (axes.get_xlabel(), axes.get_ylabel()) == (words, "mean nDCG@5 of 4 turns")
+    assert plot_cost(table, {"a": spent, "b": Ledger()}, ax=own) is own
+    with pytest.raises(DataError, match="no score nDCG@5 of a, b: plot another measure"):
+        plot_cost(table.assign(**{"nDCG@5": [None, None]}), {"a": spent, "b": spent})
+    with pytest.raises(DataError, match="system b has no ledger among those of a, c"):
+        plot_cost(table, {"a": spent, "c": spent})
+    for wrong, told in (({"measure": "AP"}, "no column AP"), ({"against": "x"}, "against='x'")):
+        with pytest.raises(UsageError, match=told):
+            plot_cost(table, {"a": spent, "b": spent}, **wrong)
+
+
+def test_a_plot_inside_a_larger_figure_is_saved_with_it(tmp_path):
+    from matplotlib import pyplot
+
+    part = pyplot.figure(figsize=(2, 2)).subfigures(1, 2)[0]
+    assert save_plot(part.subplots(), tmp_path / "part.svg").read_bytes().startswith(b"<?xml")

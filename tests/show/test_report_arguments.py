@@ -13,7 +13,9 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.evaluator import name_runs
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.show.report import Report, describe_calls, report
+from pyterrier_ikat.show.report import Report, _report_rankings, describe_calls, report, turns
+from pyterrier_ikat.show.report.content import Call
+from pyterrier_ikat.show.report.material import Material, RunData
 from pyterrier_ikat.study.compare import Results
 
 TURNS = ["1-1_1", "1-2_1", "2-1_1"]
@@ -189,9 +191,9 @@ def test_advice_says_what_was_compared_and_how_to_judge():
     turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
     finds = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
     teas = pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0))
-    advice = ikat.advise(turns, {"a": finds, "b": teas}, depth=3, first=1)
+    advice = ikat.advise(turns, {"a": finds, "b": teas}, depth=4, first=1)
     text = str(advice)
-    assert "overlap of the first 3 passages; differ: other first 3;" in " ".join(text.split())
+    assert "overlap of the first 4 passages; differ: other first 3;" in " ".join(text.split())
     assert text.endswith("Judge first: ikat judge RUN... --turns 1_2")
     for options in ({"depth": 0}, {"first": 0}):
         with pytest.raises(UsageError, match="=0: give 1 or more"):
@@ -212,3 +214,40 @@ def test_advice_is_by_default_on_ten_passages_and_twenty_turns():
     assert advice.pairs.values.tolist() == [["a", "b", 1.0, 0.0]]
     assert (advice.depth, len(advice.turns)) == (10, 20)
     assert ikat.advise(turns, systems, depth=12).pairs["overlap"].item() == pytest.approx(10 / 12)
+
+
+def test_intervals_are_of_the_unit_that_is_asked_for():
+    qids = [f"{topic}-{part}_1" for topic in range(1, 7) for part in (1, 2)]
+    one = ranking([(qid, docno, -n) for qid in qids for n, docno in enumerate("xyab")])
+    tops = ["a", "xa", "a", "xa", "a", "a", "a", "xya", "a", "a", "xa", "a"]
+    rows = [
+        (qid, docno, -n) for qid, top in zip(qids, tops, strict=True) for n, docno in enumerate(top)
+    ]
+    qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
+    intervals = []
+    for unit in ("turn", "topic"):
+        found = report({"one": one, "two": ranking(rows)}, qrels=qrels, measures=["RR"], unit=unit)
+        intervals.append(found.means[1][0].interval)
+    assert intervals[0] != intervals[1]
+    assert all(interval.startswith("[+") for interval in intervals)
+
+
+def test_what_another_run_shows_is_not_missed():
+    runs = {"base": ranking([("1-1_1", "x", 2.0), ("1-1_1", "a", 1.0)]), "other": ONE}
+    other = ranking([("1-1_1", "a", 2.0)])
+    qrels = pd.DataFrame({"qid": ["1-1_1"], "docno": ["a"], "label": [1]})
+    found = report({**runs, "other": other}, qrels=qrels, passages=1)
+    assert units(found)["1-1_1"].missed == ()
+    alone = report({"base": runs["base"]}, qrels=qrels, passages=1)
+    assert units(alone)["1-1_1"].missed == ["a (label 1): base at rank 2"]
+
+
+def test_calls_of_a_large_page_are_cut_with_a_note(monkeypatch):
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 300)
+    call = Call("answer", "Answer()", [{"role": "user", "content": "x" * 500}], "yes")
+    run = RunData("one", ONE, calls={"1-1_1": [call]})
+    material = Material("", {}, None, None, ("a note",))
+    found = _report_rankings([run], material, None, 20, None, False)
+    [shown] = units(found)["1-1_1"].sides[0].steps[0].calls
+    assert shown.messages == [{"role": "user", "content": "x" * 250 + " […]"}]
+    assert [note[:29] for note in found.notes] == ["a note", "Prompts and completions are c"]

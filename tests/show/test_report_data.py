@@ -204,6 +204,8 @@ def test_the_best_other_system_is_shown_beside_the_baseline():
         (ShownMeasure("x"), 0.5, True, "+.5000"),
         (ShownMeasure("x"), -0.5, True, "−.5000"),
         (ShownMeasure("x"), -0.5, False, "−.5000"),
+        (ShownMeasure("x"), -0.0009, False, "−.0009"),
+        *((ShownMeasure("x", 1), n / 10, True, f"+.{n}") for n in range(1, 10)),
         (ShownMeasure("x"), 0.00001, True, ".0000"),
         (ShownMeasure("x"), -0.00001, True, ".0000"),
         (ShownMeasure("x", 2), 1.0, False, "1.00"),
@@ -294,3 +296,33 @@ def test_a_page_in_a_notebook_is_a_frame_and_says_its_size(tmp_path):
     assert repr(Report("ä" * 600_000, "x")) == "<report of x, 1.2 MB: .save(path) writes it>"
     path = page.save(tmp_path / "page.html")
     assert path.read_text(encoding="utf-8") == '<p class="a">&</p>'
+
+
+def test_groups_follow_each_other_in_overview_and_turns():
+    both = content(groups=[Group("1", UNITS), Group("2", [Unit("2_1", 1, [None, None])])])
+    assert len(overview(both)["scores"]) == 3
+    assert [unit["name"] for unit in turns(both)["turns"]] == ["1_1", "1_2", "2_1"]
+    odd = content(groups=[Group("1", [Unit("1_1", 1, [None], utterance="a\x00b")])])
+    assert turns(odd)["turns"][0]["utterance"] == "a\ufffdb"
+    named = content(names=["a\ud800"])
+    assert "\ud800" not in Report.of(named).html
+
+
+def test_each_measure_is_tested_by_its_own_values():
+    clusters = Clusters("turn", list("abcdef"))
+    values = {}
+    for number, name in enumerate("abcdef"):
+        values[name] = [[0.0, 1.0], [0.1 + number / 100, 1.0], [0.0, 0.5 - number / 100]]
+    means = [[0.0, 1.0], [0.125, 1.0], [0.0, 0.475]]
+    measures = [ShownMeasure("x"), ShownMeasure("y")]
+    rows = compare_means(means, values, measures, clusters)
+    assert [[mean.side for mean in row] for row in rows] == [["", ""], ["win", ""], ["", "loss"]]
+    assert [[mean.change for mean in row] for row in rows] == [
+        ["", ""],
+        ["+.1250", ".0000"],
+        [".0000", "−.5250"],
+    ]
+    lacking = {name: [row[0], [math.nan, 1.0], row[2]] for name, row in values.items()}
+    rows = compare_means(means, lacking, measures, clusters)
+    assert rows[2][0].interval == ""  # a system lacks a value
+    assert rows[2][1].side == "loss"

@@ -394,6 +394,10 @@ def test_judgements_are_read_and_who_filled_them_is_told(tmp_path, monkeypatch):
     path = tmp_path / "mine.txt"
     path.write_text("1-1_1 0 a 2\n")
     (tmp_path / "mine.txt.json").write_text('{"judged_by": "x", "filled": "x filled 1 label"}')
+    assert find_material([PLAIN], None, str(path), LOADER).notes[0] == "x filled 1 label."
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert len(find_material([PLAIN], None, "~/mine.txt", LOADER).qrels) == 1
     found = find_material([PLAIN], None, path, LOADER)
     assert found.qrels.values.tolist() == [["1-1_1", "a", 2]]
     assert found.notes[0] == "x filled 1 label."
@@ -438,3 +442,8 @@ def test_a_file_may_be_named_like_judgements_of_statements(tmp_path, monkeypatch
     (tmp_path / "ptkb.txt").write_text("1-1_1 0 a 2\n")
     found = find_material([PLAIN], ikat.dataset("ikat:sample"), "ptkb.txt", None)
     assert found.qrels["docno"].tolist() == ["a"]
+
+
+def test_a_column_of_a_frame_may_have_a_number_for_a_name():
+    (run,) = read_runs(FRAME.assign(qrewrite="r", more="x").rename(columns={"more": 7}))
+    assert run.turns == {"1_1": {"qrewrite": "r"}}

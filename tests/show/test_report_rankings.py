@@ -336,3 +336,24 @@ def test_folders_with_and_without_a_name_of_qrels_are_alike():
         scores_to_show([*runs, kept("d", qrels="y", AP=[1.0])], None, ["1_1"])
     wanted = [kept("a", **{"AP(rel=1)": [0.5], "P(rel=1)@1": [1.0]})] * 2
     assert scores_to_show(wanted, None, ["1_1"], ["P@1"])[0] == ["P(rel=1)@1"]
+
+
+def test_texts_that_are_not_shown_do_not_shorten_the_others(monkeypatch):
+    monkeypatch.setattr(rankings, "PASSAGE_CHARACTERS", 800)
+    long = ABC.assign(text="word " * 100)
+    found, limit, texts = passages_by_turn([RunData("one", long)], None, None, 1)
+    assert (limit, len(texts)) == (120, 3)
+    assert passages_by_turn([RunData("one", long)], None, None, 3)[1] == 45
+
+
+def test_each_run_has_its_own_used_passages():
+    one = (ABC, {"1_1": {"used": ["a"]}})
+    two = (ABC, {"1_1": {"used": ["b"]}})
+    found, _ = listed(one, two)
+    assert [[passage.used for passage in run] for run in found] == [[True, False], [False, True]]
+
+
+def test_folders_scores_are_in_the_order_of_the_first():
+    runs = [kept("one", AP=[0.5], RR=[0.25]), kept("two", RR=[0.75], P=[0.0], AP=[1.0])]
+    names, scores = scores_to_show(runs, None, ["1_1"])
+    assert (names, scores) == (["AP", "RR"], {"1_1": [[0.5, 0.25], [1.0, 0.75]]})

@@ -374,3 +374,42 @@ def test_missed_passages_stand_by_label_and_best_rank():
         ]
     }
     assert len(missed_by_turn([one], judged, {})["1_1"]) == 5
+
+
+def test_a_baseline_that_was_not_run_is_named_too():
+    base = RunData("base", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
+    other = RunData("other", ranking([("1_1", "b", 1.0)]))
+    third = RunData("third", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
+    scores = {"1_1": [[0.0], [1.0], [0.0]]}
+    found = reasons_by_turn([base, other, third], QRELS, scores, [nDCG @ 1])
+    assert found["1_1"] == [
+        [],
+        ["base was not run on this turn."],
+        ["base and third were not run on this turn."],
+    ]
+
+
+def test_ranks_are_those_of_rows_in_any_order():
+    rows = ranking([("1_1", "x", 3.0), ("1_1", "b", 2.0), ("1_1", "a", 1.0)])
+    one = RunData("one", rows.iloc[[2, 0, 1]])
+    two = RunData("two", ranking([("1_1", "b", 1.0)]))
+    text = reasons_by_turn([one, two], QRELS, {"1_1": [[0.0], [1.0]]}, [nDCG @ 1])["1_1"][1][0]
+    assert "two finds b (label 4) at rank 1, one at 2" in text
+
+
+def test_the_best_missed_passages_come_first_and_five_at_most():
+    judged = [("c", 1), ("b", 2), ("a", 1), ("d", 1), ("e", 1), ("f", 1), ("g", 1)]
+    qrels = pd.DataFrame(judged, columns=["docno", "label"]).assign(qid="1_1")
+    one = ranking([("1_1", docno, -n) for n, docno in enumerate("cabdefg")])
+    two = ranking([("1_1", docno, -n) for n, docno in enumerate("gfxyzd")])
+    runs = [RunData("one", one), RunData("two", two)]
+    found = missed_by_turn(runs, qrels, {"1_1": {"c"}})
+    assert found == {
+        "1_1": [
+            "b (label 2): one at rank 3",
+            "g (label 1): one at rank 7, two at rank 1",
+            "a (label 1): one at rank 2",
+            "f (label 1): one at rank 6, two at rank 2",
+            "d (label 1): one at rank 4, two at rank 6",
+        ]
+    }

@@ -96,6 +96,8 @@ def test_a_step_of_an_empty_turn_says_what_is_missing():
     [step] = found.steps
     assert (step.utterance, step.response, step.remarks) == ("(no words)", "", ["no response"])
     assert (step.notes, step.passages, step.found) == ([], [], "0 best passages")
+    cut = side(turn(response=" ", cut=2)).steps[0]
+    assert cut.remarks == ["no response", "2 tokens cut off before it was sent"]
     assert side().facts == "0 turns, 0 LLM calls"
     priced = side(turn(), empty)
     assert priced.steps[1].facts == "0.0 s, 3 LLM calls, cost unknown"
@@ -335,3 +337,26 @@ def test_a_page_of_sessions_says_what_it_covers(log):
         logs = {"none": runs["none"]} if baseline is None else runs
         with pytest.raises(DataError, match=f"{named} has no conversation yet .*: wait for"):
             report_sessions(logs, baseline, None, 1)
+
+
+def test_a_session_without_a_met_rubric_says_so():
+    found = side(turn(), rubrics={"r1": "?", "r2": "?"})
+    assert found.facts.startswith("0 of 2 rubrics met, 1 turn, ")
+
+
+def test_texts_that_are_loaded_count_as_shown():
+    cited = turn(citations={"x": 0.5})
+    shown = sessions._Shown([cited], {"x": "Tea."}, 1)
+    assert shown.words == 120
+    assert sessions._Shown([cited], {}, 1).words == 0
+    assert sessions._Shown([turn(sources=FOUND)], {}, 2).words == 120
+
+
+def test_a_page_counts_its_sessions_users_and_completions(log):
+    runs = {"one": log("one", turn(spend=Spend(1, known=2))), "two": log("two", turn())}
+    two = runs["two"]
+    two.begin("s2", "ann", {"r": "Tea?"})
+    two.append(turn(session="s2"))
+    text = " ".join(report_sessions(runs, None, None, 1).html.split())
+    assert "2 sessions of 1 user." in text
+    assert "2 completions of the systems came from" in text

@@ -53,6 +53,7 @@ def test_draft_stands_by_response_and_sub_queries_tell_findings():
     }
     assert side.steps[0].response == "r"
     assert "Draft answer" not in notes(of_turn(qanswer="r", response="r"))
+    assert side.steps[0].found == "1 passage"
 
 
 @pytest.mark.parametrize(
@@ -279,3 +280,30 @@ def test_a_text_of_just_the_length_is_not_cut(monkeypatch):
     [call, cut] = turns.fit_calls([run])[0][0].calls["1_1"]
     assert (call.messages[0]["content"], call.completion) == ("abc", "cba")
     assert cut.messages[0]["content"] == "abc […]"
+
+
+def test_a_persona_is_of_all_turns_of_its_conversation():
+    turns = {"1_1": {"qptkb": {"1": "I ski."}}, "1_2": {"qptkb": {"2": "I run."}}, "1_3": {}}
+    material = Material("mine", turns, None, None, ())
+    [group] = build_conversations([RunData("x", ranking([("1_1", "a", 1.0)]))], material, {}, {})
+    assert group.persona == {"1": "I ski.", "2": "I run."}
+
+
+def test_what_a_run_wrote_is_not_changed_by_showing_it():
+    wrote = {"qsubqueries": ["tea", "mint"], "qfound": [7, 1]}
+    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": wrote})
+    for _ in range(2):
+        found = notes(seen([run], NOTHING)[0].units[0].sides[0])
+        assert found["2 sub-queries"] == ["tea (7 passages)", "mint (1 passage)"]
+    assert wrote["qsubqueries"] == ["tea", "mint"]
+
+
+@pytest.mark.parametrize(
+    ("query", "source"),
+    [("Tea?", "Final query: the utterance"), ("Which tea?", "Final query: the manual rewrite")],
+)
+def test_a_query_is_known_by_the_words_of_the_data(query, source):
+    data = {"1_1": {"qutterance": "Tea?", "qresolved": "Which tea?"}}
+    run = RunData("x", ranking([("1_1", "a", 1.0)]), {"1_1": {"searched": [query]}})
+    [group] = build_conversations([run], Material("mine", data, None, None, ()), {}, {})
+    assert notes(group.units[0].sides[0]) == {source: [query]}
