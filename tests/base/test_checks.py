@@ -287,6 +287,8 @@ def test_a_module_loads_its_names_and_refuses_others():
     get = names.module_getattr("pyterrier_ikat.show", ["draw"], lambda name: loaded.append(name))
     get("draw")
     assert loaded == ["draw"]
+    again = names.module_getattr("pyterrier_ikat.show", iter(["draw"]), lambda name: name)
+    assert [again("draw"), again("draw")] == ["draw", "draw"]
     with pytest.raises(AttributeError, match="did you mean draw"):
         get("drwa")
     with pytest.raises(AttributeError, match="has no draw"):

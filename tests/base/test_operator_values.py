@@ -575,3 +575,28 @@ def test_an_unidentified_stage_inside_an_operator_is_named():
 
     marked = Marked(lambda: 1)
     assert unidentified_stages(marked) == [repr(marked)]  # only others are told by fingerprints
+
+
+def test_what_is_no_argument_is_not_described_as_one():
+    @with_fields
+    class Holds(Fields):
+        """Holds something.
+
+        Args:
+            hidden: what it holds.
+        """
+
+        hidden: int = dataclasses.field(default=0, init=False)
+
+    @with_fields
+    class Later(Holds):
+        """Adds one.
+
+        Args:
+            third: the third one.
+        """
+
+        third: int = 3
+
+    own = "    third: the third one.\n    first: the first one."
+    assert Later.__doc__ == f"Adds one.\n\nArgs:\n{own}\n"

@@ -100,6 +100,8 @@ def test_a_request_counts_once_for_all_systems():
     Plan("third", seen).ask(Stage(Model()), TURNS)
     assert [row_of(plan)["shared"] for plan in (first, second)] == [2, 1]
     assert [row_of(plan)["new"] for plan in (first, second)] == [2, 1]
+    assert [row_of(plan)["known"] for plan in (first, second)] == [0, 0]
+    assert [row_of(plan)["prompt_tokens"] for plan in (first, second)] == [2, 1]
     other = Plan("fourth", seen)
     other.ask(Stage(Model()), TURNS)
     assert row_of(other)["new"] == 2  # another model object has a budget of its own
@@ -272,6 +274,8 @@ def test_sums_are_of_all_rows_and_unknown_with_an_unknown_part():
         **{"calls": 4, "known": 1, "shared": 1, "new": 2},
         **{"prompt_tokens": 1204, "completion_tokens": 55, "cost": 0.75},
     }
+    types = {name: str(table_of(ASKED, FREE)[name].dtype) for name in AMOUNTS}
+    assert types == {**dict.fromkeys(AMOUNTS, "Int64"), "cost": "Float64"}
     unpriced = table_of(ASKED, (*FREE[:-1], None)).total
     assert (unpriced["cost"] is pd.NA, unpriced["calls"]) == (True, 4)
 

@@ -91,6 +91,7 @@ def test_a_line_is_shown_in_a_notebook_or_a_terminal(monkeypatch, shell, shown):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     assert progress._is_shown() is shown
+    assert doing("x").hidden is not shown
     monkeypatch.setattr(sys, "stderr", Terminal())
     assert progress._is_shown()
     monkeypatch.setattr(sys, "stderr", None)
@@ -406,3 +407,15 @@ def test_a_bar_fits_the_terminal_and_names_its_form(monkeypatch):
     stream = sys.stderr
     monkeypatch.setattr(sys, "stderr", above)
     assert progress._bar_options(None)["file"] is stream
+
+
+def test_what_is_printed_is_seen_before_the_line_is_drawn(monkeypatch, line):
+    out, error = terminals(monkeypatch)
+    seen = []
+    monkeypatch.setattr(out, "flush", lambda: seen.append((out.getvalue(), error.getvalue())))
+    with doing("working"):
+        before = len(error.getvalue())
+        sys.stdout.write("a row\n")
+        [(printed, drawn)] = seen
+        assert printed == "a row\n"
+        assert "working" not in drawn[before:]

@@ -147,6 +147,7 @@ def test_a_form_is_one_of_four():
         ([".5000", ".4000", ".5000", ".3000"], [0, 2], [1]),
         ([".5000", ".5000"], [], []),
         ([".5000"], [], []),
+        ([UNKNOWN, ".5000"], [], []),
         ([], [], []),
         ([".3", ".1", ".2", ".2"], [0], [2, 3]),
         (["-.1", "+.2", ".05"], [1], [2]),
@@ -360,6 +361,11 @@ def test_a_title_has_one_full_stop_in_each_caption():
     untitled = Table([], [Column("a", [Cell("x")])], [], caption="What")
     assert "\\caption{What.}" in untitled.latex()
     assert untitled.text() == "a\nx\n"
+    assert Table([], [Column("a", [Cell("x")])], [], "T").text() == "T\n\na\nx\n"
+    numbers = Column("n", [Cell("7"), Cell("12")], numeric=True)
+    assert Table([], [numbers, Column("a", [Cell(""), Cell("x")])], []).text() == (
+        " n  a\n 7\n12  x\n"
+    )
 
 
 def test_titles_of_columns_are_escaped_in_each_form():

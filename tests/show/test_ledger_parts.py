@@ -18,7 +18,8 @@ def test_the_account_of_a_log_has_systems_and_players_apart(tmp_path):
     log = Log.create(tmp_path / "sims", {"kind": "simulated", "system": "raw"})
     log.begin("u1", "u1")
     of_players = {"calls": 2, "known": 1, "prompt_tokens": 8, "completion_tokens": 4, "cost": 0.5}
-    spends = [Spend(1, prompt_tokens=10, completion_tokens=5, cost=0.25), Spend(known=2, worth=1.5)]
+    first = Spend(1, prompt_tokens=10, completion_tokens=5, cost=0.25, worth=0.5)
+    spends = [first, Spend(known=2, worth=1.0)]
     for number, spend in enumerate(spends, 1):
         more = {"players": of_players} if number == 1 else {}
         log.append(Turn(number, "?", "!", spend=spend, session="u1", more=more))
@@ -27,6 +28,8 @@ def test_the_account_of_a_log_has_systems_and_players_apart(tmp_path):
     columns = ["calls", "known", "prompt_tokens", "cost", "worth"]
     assert frame.loc["all", columns].tolist() == [1, 2, 10, 0.25, 1.5]
     assert frame.loc["user and judge", ["calls", "known", "cost"]].tolist() == [2, 1, 0.5]
+    assert frame.loc["user and judge", "worth"] == 0
+    assert frame["model"].tolist() == ["all", "all"]
     assert pd.isna(frame.loc["all", "failures"])  # the log doesn't have them
     text = " ".join(ledger([tmp_path / "sims"]).text().split())
     assert "paid 0.7500" in text

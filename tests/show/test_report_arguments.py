@@ -115,6 +115,8 @@ def test_folders_bring_dataset_scores_and_how_they_were_made(folders):
     assert units(own)["1-1_2"].scores is None
     chosen = report(folders, turns=["1-1_3", "1-1_1"])
     assert chosen.caption.startswith("Mean over 2 judged turns.")
+    with pytest.raises(UsageError, match="ikat:sample"):
+        report(folders, turns=["9_9"])
     by_variant = report(folders, qrels="provenance", measures=["P@2"])
     assert by_variant.labelled
 

@@ -376,6 +376,19 @@ def test_missed_passages_stand_by_label_and_best_rank():
     assert len(missed_by_turn([one], judged, {})["1_1"]) == 5
 
 
+def test_a_passage_of_blanks_is_named_by_its_id():
+    one = RunData("one", ranking([("1_1", "x", 1.0)]))
+    two = RunData("two", ranking([("1_1", "b", 1.0)]))
+    texts = {"b": " \n", "x": "six words are the most of it"}
+    scores = {"1_1": [[0.0], [1.0]]}
+    text = reasons_by_turn([one, two], QRELS, scores, [nDCG @ 1], texts)["1_1"][1][0]
+    assert "two finds b (label 4) at rank 1" in text
+    assert "In one “six words are the most of …”, not judged" in text
+    texts = {"x": "six words are the most of"}
+    text = reasons_by_turn([one, two], QRELS, scores, [nDCG @ 1], texts)["1_1"][1][0]
+    assert "In one “six words are the most of”, not judged" in text
+
+
 def test_a_baseline_that_was_not_run_is_named_too():
     base = RunData("base", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
     other = RunData("other", ranking([("1_1", "b", 1.0)]))
