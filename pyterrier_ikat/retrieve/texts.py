@@ -103,7 +103,7 @@ class TextStore:
         """
         docno_list = json.dumps(list(dict.fromkeys(docnos)))
         rows = self._rows(f"SELECT docno, text FROM passages WHERE {AMONG_DOCNOS}", docno_list)
-        texts = {docno: _decompressed(content) for docno, content in rows}
+        texts = {docno: self._text(content) for docno, content in rows}
         missing = sorted(set(docnos) - texts.keys(), key=str)
         if missing:
             examples = list_first([repr(docno) for docno in missing])
@@ -134,7 +134,7 @@ class TextStore:
             if not rows:
                 return
             for docno, content in rows:
-                yield docno, _decompressed(content)
+                yield docno, self._text(content)
             start += len(rows)
 
     # Writing
@@ -204,7 +204,7 @@ class TextStore:
         row = self._connection.execute(query, (docno,)).fetchone()
         if row is None:
             return True
-        if _decompressed(row[0]) != text:
+        if self._text(row[0]) != text:
             raise DataError(
                 f"the index has {docno!r} with another text: passages are added, not changed"
             )
@@ -224,21 +224,26 @@ class TextStore:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, lz4.block.LZ4BlockError) as error:
-            raise DataError(
-                f"{self.path} can't be used ({error}): "
-                "free some space on its disk, or copy the index again"
-            ) from None
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def _text(self, content: bytes) -> str:
+        try:
+            text: str = lz4.block.decompress(content).decode("utf-8", "surrogatepass")
+        except (lz4.block.LZ4BlockError, ValueError) as error:
+            raise self._unusable(error) from None
+        return text
+
+    def _unusable(self, error: Exception) -> DataError:
+        return DataError(
+            f"{self.path} can't be used ({error}): "
+            "free some space on its disk, or copy the index again"
+        )
 
 
 def count_of(parts: Parts) -> int:
     """Return the number of passages."""
     return sum(count for count, _checksum in parts)
-
-
-def _decompressed(content: bytes) -> str:
-    text: str = lz4.block.decompress(content).decode("utf-8", "surrogatepass")
-    return text
 
 
 # Reading a corpus

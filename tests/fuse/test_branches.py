@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fuse.plain import TURNS, Finds, Table, expanded
+from fuse.plain import TURNS, Finds, Table, column_of, expanded
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import NoResultWarning, column
@@ -216,6 +216,7 @@ def test_a_pair_has_the_passages_columns_and_the_sub_querys_own():
         ([("u", "a"), ("t", "b")], [2, 1]),
         ([("t", "c"), ("u", "b"), ("t", "a")], [-1, -1, 0]),
         ([("v", "a")], [-1]),
+        ([("u", "a"), ("t", "b"), ("t", "a")], [2, 1, 0]),  # the same passages in the same order
         ([], []),
     ],
 )
@@ -262,3 +263,119 @@ def test_the_text_to_rank_by_is_the_scorers_query_alone():
         ["t", "t?", "b", 2.0, 0],
         ["u", "u?", "c", 3.0, 0],
     ]
+
+
+def without(*names):
+    return pt.apply.generic(lambda rows: rows.drop(columns=list(names)))
+
+
+def with_column(**values):
+    return pt.apply.generic(lambda rows: rows.assign(**values))
+
+
+class ReadsLanguages(Table):
+    """A re-ranker that also reads a column of its own."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp, extra_columns=["language"], context=self)
+        return super().transform(inp)
+
+
+def test_columns_of_every_inner_stage_are_needed():
+    stages = [Table(), ReadsLanguages()]
+    for fused in (ikat.MeanScore(stages), ikat.RRF(*stages)):
+        [columns] = fused.transform_inputs()
+        assert {"qid", "query", "text", "language"} <= set(columns)
+
+
+def test_columns_of_one_branch_alone_are_kept_with_their_types():
+    turns = TURNS.assign(qturn=[3, 4])
+    first = Finds({"t": "x", "u": "x"}, qturn={"t": 3, "u": 4})
+    second = first >> with_column(qrewrite="new", url="x.org", qturn=7)
+    fused = ikat.Union(first >> with_column(qturn=3), second)(turns)
+    assert column_of(fused, "qrewrite") == {"t": "new", "u": "new"}
+    assert fused["url"].tolist() == [None, None]
+    assert (fused["qturn"].tolist(), fused["qturn"].dtype) == ([7, 7], np.int64)
+
+
+def test_behind_a_retriever_a_turn_has_its_queries_once():
+    turns = TURNS.assign(query_0=["raw t", "raw u"])
+    some = pt.apply.generic(lambda rows: rows[rows["qid"] == "u"])
+    fused = Finds({"t": "xyz", "u": "yz"}) >> ikat.RRF(Table(), some >> Table())
+    with pytest.warns(NoResultWarning, match=r"branch 2 of RRF .* for 1 turn \(t\)"):
+        found = fused(turns)
+    assert column_of(found, "query_0") == {"t": "raw t", "u": "raw u"}
+    assert found.groupby("qid")["docno"].apply(set).to_dict() == {"t": set("xyz"), "u": set("yz")}
+
+
+def test_every_branch_gives_the_scores_that_are_summed():
+    branches = Finds({"t": "x"}), Finds({"t": "y"}) >> without("score")
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.WeightedSum(*branches)(TURNS)
+    assert len(ikat.RRF(*branches)(TURNS[:1])) == 2
+
+
+@pytest.mark.parametrize("lacking", ["query", "rank", "docno", "qsub", "query_0"])
+def test_columns_that_scored_fusions_need_are_named(lacking):
+    frame = expanded({"t": ["ab"]}).drop(columns=lacking)
+    for fused in (ikat.MeanScore([Table()]), ikat.RerankAgainst(Table(), "qanswer")):
+        with pytest.raises(pt.validate.InputValidationError, match=lacking):
+            fused(frame)
+
+
+def test_turns_without_a_text_are_counted_once():
+    lists = expanded({"t": ["ab"], "u": ["c"]}).assign(qanswer=column([None, None, "yes"]))
+    with pytest.raises(DataError, match=r"^1 turn has no qanswer to re-rank by \(t\): fill"):
+        ikat.RerankAgainst(Table(), "qanswer")(lists)
+
+
+def test_a_scorer_gets_ranks_and_scores_of_the_pool():
+    keeps = pt.apply.generic(lambda rows: rows)
+    lists = expanded({"t": ["ab", "cb"]})
+    scored = ikat.RerankAgainst(keeps, "qanswer")(lists)
+    pool = ikat.Union()(lists)
+    assert scored[["docno", "score", "rank"]].values.tolist() == [
+        ["a", 3.0, 0],
+        ["c", 2.0, 1],
+        ["b", 1.0, 2],
+    ]
+    assert scored["score"].tolist() == pool["score"].tolist()
+
+
+def test_a_foreign_scorer_changes_no_frame_of_the_next():
+    def overwrites(rows):
+        rows["query"] = rows["text"] = "overwritten"
+        return rows.assign(score=0.0)
+
+    seen = Table()
+    ikat.MeanScore([pt.apply.generic(overwrites), seen])(expanded({"t": ["a"]}))
+    assert seen.seen[0][["query", "text"]].values.tolist() == [["t sub 0", "text of a"]]
+
+
+def test_equal_means_of_several_groups_tie(monkeypatch):
+    """The three scores of x and y are the same, and their sums differ in the last bit."""
+    monkeypatch.setattr(by_scorer, "PAIRS_AT_ONCE", 1)
+    scores = {"x": (0.1, 0.2, 0.3), "y": (0.3, 0.2, 0.1)}
+    queries = {"sub 0": 0, "sub 1": 1, "sub 2": 2}
+    assert sum(scores["x"]) != sum(scores["y"])
+    scorer = Table(lambda query, docno: -scores[docno][queries[query[2:]]])
+    found = ikat.MeanScore([scorer])(expanded({"t": ["xy"] * 3, "u": ["xy"] * 3}))
+    assert found[["qid", "docno"]].values.tolist() == [
+        ["t", "x"],
+        ["t", "y"],
+        ["u", "x"],
+        ["u", "y"],
+    ]
+
+
+def test_a_plan_of_sub_queries_goes_on_with_the_turns():
+    llm = ikat.llm("recorded:sample")
+    explode = with_column(qsubqueries=column([["a", "b"]] * 2)) >> ikat.ExplodeQueries()
+    for fused in (
+        ikat.RRF(),
+        ikat.RerankAgainst(ikat.LLMRerank(llm), "query"),
+    ):
+        planned = ikat.plan({"S": explode >> Finds({}) % 3 >> fused >> ikat.Rewrite(llm)}, TURNS)
+        calls = dict(zip(planned["stage"], planned["calls"], strict=True))
+        assert calls.pop("rewrite") == 2
+        assert calls in ({}, {"rerank": 6})

@@ -245,8 +245,9 @@ def test_turns_are_numbered_by_their_first_occurrence(qids):
 def test_num_results_below_one_or_negative_constants_are_refused(cls):
     with pytest.raises(ikat.UsageError, match="num_results=0: give 1 or more"):
         cls(num_results=0)
-    with pytest.raises(ikat.UsageError, match="k=-1: the constant"):
-        ikat.RRF(k=-1)
+    for constant in (-1, float("nan")):
+        with pytest.raises(ikat.UsageError, match=f"k={constant}: the constant"):
+            ikat.RRF(k=constant)
 
 
 @pytest.mark.parametrize(

@@ -234,3 +234,28 @@ def test_a_value_without_weights_is_named_with_the_others():
 def test_weights_by_a_column_are_complete(given):
     with pytest.raises(ikat.UsageError, match="weights="):
         ikat.WeightedSum(Finds({}), Finds({}), **given)
+
+
+def test_an_unknown_scale_is_refused():
+    with pytest.raises(ikat.UsageError, match="normalise='max'"):
+        ikat.WeightedSum(normalise="max")
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
+def test_a_branch_without_passages_may_lack_the_column_of_weights():
+    names = ["qid", "query", "docno", "score", "rank", "text"]
+    nothing = pt.apply.generic(lambda rows: pd.DataFrame({name: [] for name in names}))
+    turns = TURNS[:1].assign(qlevel="second")
+    found = ikat.WeightedSum(nothing, Finds({"t": "xy"}), **BY_LEVEL)(turns)
+    assert found[["docno", "score"]].values.tolist() == [["x", 1.0], ["y", 0.0]]
+
+
+def test_sums_of_negative_scores_that_differ_by_rounding_tie():
+    """Of x and y: -.1 - .2 - .3, in another order, which gives another last bit."""
+    first = [("top", 0.0), ("x", -0.1), ("y", -0.3), ("end", -9.0)]
+    second = [("top", 0.0), ("x", -0.2), ("y", -0.2), ("end", -9.0)]
+    third = [("top", 0.0), ("y", -0.1), ("x", -0.3), ("end", -9.0)]
+    for lists in ([first, second, third], [third, second, first]):
+        order = list(fused_by_hand(*lists, normalise="none"))
+        best = "x" if lists[0] is first else "y"
+        assert order == ["top", *sorted("xy", key=lambda docno: docno != best), "end"]

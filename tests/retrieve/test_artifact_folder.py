@@ -3,15 +3,20 @@
 import json
 import pickle
 import shutil
+import tarfile
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pyterrier as pt
 import pytest
+from lz4.frame import LZ4FrameFile
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import artifact
 from pyterrier_ikat.retrieve.artifact import engine_folder, made_by_pyterrier
+from pyterrier_ikat.retrieve.texts import TextStore
 
 CORPUS = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "a tram"}]
 MORE = [{"docno": "d3", "text": "mint tea"}]
@@ -83,7 +88,7 @@ def test_no_index_is_made_in_the_place_of_a_file(tmp_path, below):
 
 def test_an_empty_folder_and_a_missing_parent_are_filled(tmp_path):
     (tmp_path / "empty").mkdir()
-    for path in (tmp_path / "empty", tmp_path / "new" / "deep"):
+    for path in (tmp_path / "empty", tmp_path / "new" / "deep" / "i"):
         assert found(ikat.PassageIndex(path).index(CORPUS).path) == ["d1"]
         assert names(path) == ["bm25-2", "pt_meta.json", "texts.db"]
 
@@ -102,10 +107,13 @@ def test_what_a_killed_build_left_is_removed(path):
     for name in (".bm25.partial", ".bm25.parts"):
         (folder / name / "deep").mkdir(parents=True)
     (folder / ".bm25.partial" / "docs.npy").write_text("half")
+    (folder / ".bm25.partial" / "left.npy").write_text("of another build")
+    (folder / ".dense.parts").mkdir()  # of another build that goes on later
     (folder / ".ikat.json.tmp").touch()
     (folder / "dense-2").mkdir()
     ikat.PassageIndex(path).index(CORPUS)
-    assert names(path) == ["bm25-2", "dense-2", "pt_meta.json", "texts.db"]
+    assert names(path) == [".dense.parts", "bm25-2", "dense-2", "pt_meta.json", "texts.db"]
+    assert "left.npy" not in names(folder / "bm25-2")
     assert found(path) == ["d1"]
 
 
@@ -157,6 +165,7 @@ def test_an_open_index_is_one_object_and_a_copy_opens_anew(path):
     copied = pickle.loads(pickle.dumps(index))
     assert copied == index
     assert copied.opened() is not first
+    assert index.opened() is first
     assert index.add(MORE) is index
     assert len(index) == 3
     assert index.opened() is not first
@@ -232,6 +241,8 @@ def test_an_index_without_texts_has_its_docnos(path):
     own = ikat.PassageIndex(path, text=loader)
     assert own.has_text
     assert own.bm25().search("tea")["text"].tolist() == ["own d1"]
+    with pytest.raises(ikat.DataError, match="has no texts: give ikat.PassageIndex"):
+        own.texts(["d1"])
 
 
 def test_texts_are_added_by_docno_in_any_frame(path):
@@ -264,6 +275,7 @@ def test_an_index_is_equal_by_its_arguments(tmp_path):
         ikat.SpladeIndex("i", "m"),
         ikat.SpladeIndex("i", "m", query_model="q"),
         ikat.SpladeIndex("i", "m", text=loader),
+        ikat.DenseIndex("i", text=loader),
     ]
     assert len(set(values)) == len({hash(value) for value in values}) == len(values)
     assert [repr(value) for value in values[3:7]] == [
@@ -274,6 +286,9 @@ def test_an_index_is_equal_by_its_arguments(tmp_path):
     ]
     assert repr(values[2]) == f"ikat.PassageIndex('i', text={loader!r})"
     assert ikat.PassageIndex(Path("i")) == values[0]
+    assert hash(ikat.PassageIndex(Path("i"))) == hash(values[0])
+    assert ikat.DenseIndex("i", Path("m")) == values[4]
+    assert ikat.DenseIndex("i", Path("m")).model == "m"
     assert values[0] != "i"
     assert values[0] != values[3]
     assert values[3] != ikat.SpladeIndex("i")
@@ -339,3 +354,98 @@ def test_a_replaced_index_has_another_fingerprint(path):
 def test_json_is_written_in_lines(tmp_path):
     artifact.write_json(tmp_path / "a.json", {"a": [1]})
     assert (tmp_path / "a.json").read_text() == '{\n "a": [\n  1\n ]\n}'
+
+
+def change_description(path, change):
+    """Write the description of the engine of two passages as ``change`` makes it."""
+    file = Path(path) / "bm25-2" / "ikat.json"
+    described = json.loads(file.read_text())
+    file.write_text(json.dumps(change(described)))
+
+
+@pytest.mark.parametrize("lacking", ["format", "files", "engine"])
+def test_a_description_without_a_field_is_not_whole(path, lacking):
+    change_description(path, lambda old: {name: old[name] for name in old if name != lacking})
+    with pytest.raises(ikat.DataError, match=f"bm25-2 isn't whole .*{lacking}.*: copy it again"):
+        ikat.PassageIndex(path).opened()
+
+
+def test_a_fingerprint_is_of_passages_and_settings_alone(path):
+    before = ikat.PassageIndex(path).fingerprint()
+    change_description(path, lambda old: {name: old[name] for name in sorted(old)} | {"files": {}})
+    assert ikat.PassageIndex(path).fingerprint() == before
+    change_description(path, lambda old: old | {"stops": "none"})
+    assert ikat.PassageIndex(path).fingerprint() != before
+
+
+def test_as_many_texts_of_other_passages_are_refused(path):
+    (Path(path) / "texts.db").unlink()
+    with closing(TextStore(Path(path), create=True)) as store:
+        store.write([("d1", "black tea"), ("d2", "a tram")])
+    with pytest.raises(ikat.DataError, match="has texts of other passages: copy it again"):
+        ikat.PassageIndex(path).opened()
+
+
+def test_a_corpus_without_passages_leaves_no_folder(tmp_path):
+    with pytest.raises(ikat.DataError, match="the corpus has no passage"):
+        ikat.PassageIndex(tmp_path / "i").index([])
+    assert list(tmp_path.iterdir()) == []
+
+
+class Encodes:
+    """An index with vectors beside another; ``made`` has what it was brought up with."""
+
+    ENCODES = True
+
+    def __init__(self):
+        self.made = []
+        self.fails = False
+
+    def opened(self):
+        if self.fails:
+            raise ikat.UsageError("encoded with another model")
+        return SimpleNamespace(described={"model": "m", "files": {}, "parts": []})
+
+    def _bring_up(self, store, made_with, **options):
+        self.made.append((store.count, made_with, options))
+
+
+@pytest.fixture
+def encodes(monkeypatch):
+    """An index with vectors in every folder, and devices that are there."""
+    encodes = Encodes()
+    monkeypatch.setattr(artifact, "usable_devices", lambda devices: devices)
+    monkeypatch.setattr(ikat.PassageIndex, "_indexes_in", lambda index, folder: [index, encodes])
+    return encodes
+
+
+@pytest.mark.parametrize("devices", [None, ["a", "b"]])
+def test_devices_are_for_the_indexes_that_encode(path, encodes, devices):
+    index = ikat.PassageIndex(path).add(MORE, devices=devices)
+    assert encodes.made == [(3, {"model": "m"}, {"devices": devices})]
+    assert len(index) == 3
+
+
+def test_another_model_is_told_before_passages_are_stored(path, encodes):
+    encodes.fails = True
+    with pytest.raises(ikat.UsageError, match="encoded with another model"):
+        ikat.PassageIndex(path).add(MORE)
+    with closing(TextStore(Path(path))) as store:
+        assert store.count == 2
+
+
+def test_an_index_adds_by_its_own_model(path):
+    (Path(path) / "dense-2").mkdir()
+    moved = ikat.DenseIndex(path, "moved/model")
+    indexes = {index.KIND: index for index in moved._indexes_in(Path(path))}
+    assert indexes == {"bm25": ikat.PassageIndex(path), "dense": moved}
+
+
+def test_a_package_is_described_as_its_own_kind(path, tmp_path):
+    (Path(path) / "pt_meta.json").write_text('{"format": "of another kind"}')
+    package = ikat.PassageIndex(path).build_package(str(tmp_path / "p"), verbose=False)
+    with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
+        for member in members:
+            if member.name == "pt_meta.json":
+                about = json.loads(members.extractfile(member).read())
+    assert about["format"] == "ikat_passages"

@@ -127,3 +127,11 @@ def test_turns_of_equal_texts_are_told_apart_by_their_queries():
     assert found.index.tolist() == list(range(12))
     with pytest.raises(DataError, match="text"):
         ikat.BM25Rerank()(both.drop(columns="text"))
+
+
+@pytest.mark.parametrize("texts", [{"d1": "", "d2": " !"}, {"d1": "чай", "d2": "green tea"}])
+@pytest.mark.filterwarnings("error::pyterrier_ikat.retrieve.NoResultWarning")
+def test_blank_texts_and_one_of_another_script_are_not_told(texts):
+    both = pd.concat([turn("1_1", "tea", texts), turn("1_2", "tea")], ignore_index=True)
+    found = ikat.BM25Rerank()(both)
+    assert found["qid"].value_counts().to_dict() == {"1_2": 6, "1_1": 2}

@@ -286,6 +286,9 @@ def test_pisa_takes_other_parameters_once_or_names_lost_postings(tmp_path):
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS, engine="pisa")
     expected = ikat.PassageIndex(tmp_path / "eager").index(CORPUS).bm25(k1=1.2, b=0.75)(ASKED)
     folder = index.opened().folder
+    made = {path.name for path in folder.iterdir()}
+    assert "bm25.k1-0.9.b-0.4.q0.bmw.64.block_simdbp" in made
+    assert made.isdisjoint({"fwd", "fwd.urls"})  # which nothing reads
     for number in range(3):
         killed_before(
             number, folder, lambda: ikat.PassageIndex(index.path).bm25(k1=1.2, b=0.75)(ASKED)

@@ -275,6 +275,10 @@ def nan_vectors(self, texts, **_):
     return np.full((len(texts), SIZE), np.nan)
 
 
+def infinite_vectors(self, texts, **_):
+    return np.full((len(texts), SIZE), np.inf)
+
+
 @pytest.mark.parametrize(
     ("of_model", "options", "error", "message"),
     [
@@ -292,6 +296,12 @@ def nan_vectors(self, texts, **_):
         ),
         (
             {"encode_document": nan_vectors},
+            {},
+            ikat.UsageError,
+            "isn't finite: its weights are damaged",
+        ),
+        (
+            {"encode_document": infinite_vectors},
             {},
             ikat.UsageError,
             "isn't finite: its weights are damaged",

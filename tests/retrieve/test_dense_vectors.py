@@ -1,5 +1,9 @@
 """Vectors in a folder: blocks, batches and depths; the model's calls and the columns of queries."""
 
+import json
+import shutil
+from contextlib import contextmanager
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -245,4 +249,107 @@ def test_the_retrievers_of_an_index_have_its_arguments(words, tmp_path):
     assert str(full.cache) == str(cache)
     assert full.query_encoder().query_prefix == "q: "
     assert index.retriever(5, k1=2.0, b=1.0) == index.dense(5)
+    assert str(index.retriever(5, cache).cache) == str(cache)
     assert index.retriever() == plain
+
+
+@pytest.mark.parametrize(
+    ("changed", "encoded"),
+    [
+        ({}, 2),
+        ({"model": "n"}, 3),
+        ({"passage_prefix": "tram "}, 3),
+        ({"similarity": "cosine"}, 3),
+        ({"query_prefix": "tram "}, 2),
+    ],
+)
+def test_a_build_continues_only_what_its_settings_made(
+    words, tmp_path, monkeypatch, changed, encoded
+):
+    """Passages are encoded one at a time, and the first build stops at the second."""
+    monkeypatch.setattr(dense_module, "PASSAGES_AT_ONCE", 1)
+    encode = words.encode_document
+
+    def stops(texts, **options):
+        if words.calls:
+            raise KeyboardInterrupt
+        return encode(texts, **options)
+
+    words.encode_document = stops
+    with pytest.raises(KeyboardInterrupt):
+        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
+    words.encode_document = encode
+    words.calls.clear()
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, **{"model": "m"} | changed)
+    assert len(words.calls) == encoded
+    assert index.opened().engine.docnos.tolist() == ["d1", "d2", "d4"]
+
+
+def test_a_moved_model_is_the_one_that_encodes(words, tmp_path, monkeypatch):
+    here, there = tmp_path / "here" / "m", tmp_path / "there" / "m"
+    here.mkdir(parents=True)
+    (here / "weights").write_text("first")
+    path = ikat.DenseIndex(tmp_path / "i").index(CORPUS[:2], here).path
+    shutil.move(here.parent, there.parent)
+    loaded = []
+
+    def load(name):
+        loaded.append(name)
+        return words
+
+    monkeypatch.setattr(dense_module, "load_bi_encoder", load)
+    index = ikat.DenseIndex(path, there).add(CORPUS[2:])
+    assert index.dense().search("tram")["docno"].tolist() == ["d4", "d2", "d1"]
+    assert set(loaded) == {str(there)}
+    same = ikat.DenseIndex(path).index(CORPUS, there)  # its name isn't compared
+    assert same.describe()["model"] == str(here)
+
+
+def test_devices_encode_passages_as_the_models_processes(words, tmp_path, monkeypatch):
+    started = []
+
+    @contextmanager
+    def pool(model, devices):
+        started.append((model, devices))
+        yield "a pool"
+
+    monkeypatch.setattr(dense_module, "usable_devices", lambda devices: devices)
+    monkeypatch.setattr(dense_module, "encoding_pool", pool)
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", devices=["a", "b"])
+    assert started == [(words, ["a", "b"])]
+    assert words.calls[0][2]["pool"] == "a pool"
+    index.encode_queries(["tea"])
+    assert words.calls[1][2]["pool"] is None
+
+
+def test_blank_passages_alone_are_added_to_vectors(words, tmp_path):
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS[:2], "m")
+    index.add([{"docno": "d8", "text": " "}])
+    assert (len(index), index.describe()["size"]) == (3, 2)
+    assert index.dense().search("tea")["docno"].tolist() == ["d1", "d2"]
+
+
+def test_vectors_are_multiplied_on_the_retrievers_device(words, tmp_path):
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
+    with pytest.raises(RuntimeError, match="no-device"):
+        index.dense(device="no-device").search("tea")
+    assert repr(index.query_encoder("")).endswith("query_encoder(query_prefix='')")
+    assert repr(index.query_encoder()).endswith("query_encoder()")
+
+
+def test_a_change_in_memory_is_not_one_of_the_file(tmp_path):
+    vectors_in(tmp_path / "v", np.eye(3), "abc").vectors[:] = 9
+    assert np.fromfile(tmp_path / "v" / "vecs.f4", "<f4").tolist() == np.eye(3).ravel().tolist()
+
+
+def test_an_index_without_lookup_is_no_flexindex(words, tmp_path):
+    pytest.importorskip("pyterrier_dr")
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
+    folder = tmp_path / "i" / "dense-4"
+    (folder / dense_module.NPIDS_FILE).unlink()
+    described = json.loads((folder / "ikat.json").read_text())
+    del described["files"][dense_module.NPIDS_FILE]
+    (folder / "ikat.json").write_text(json.dumps(described))
+    with pytest.raises(ikat.DataError, match=r"can't hold the docnos .*: use \.dense\(\)"):
+        index.flex  # noqa: B018
+    assert len(index.dense().search("tea")) == 3

@@ -173,6 +173,7 @@ def test_a_word_is_counted_however_often_it_occurs(times):
 def test_ranks_are_positions_in_the_order_of_docnos():
     assert ranks_of(["c", "a", "d", "b"]).tolist() == [2, 0, 3, 1]
     assert ranks_of([]).tolist() == []
+    assert ranks_of(["b", "A", "a", "B"]).tolist() == [3, 0, 2, 1]  # capitals first
 
 
 @pytest.mark.parametrize(
@@ -195,6 +196,7 @@ def test_the_weight_of_a_term(holders, count, k1, weight):
         ([1, 2, 3], 2.0, 0.5, [1.5, 2, 2.5]),
         ([1, 2, 3], 1.0, 1.0, [0.5, 1, 1.5]),
         ([0, 0], 1.0, 0.5, [0.5, 0.5]),  # no word at all
+        ([0, 4], 1.0, 1.0, [0, 2]),  # a blank text counts for the mean
     ],
 )
 def test_the_normalisation_of_lengths(lengths, k1, b, norms):
@@ -247,3 +249,12 @@ def test_scores_are_written_over_those_of_the_last_query():
     assert postings.scores({"absent": 1.0}, out).tolist() == [0] * len(TEXTS)
     first, second = postings.rankings([{"tram": 1.0}, {"coffe": 1.0}], 5)
     assert (first.docnos, second.docnos) == (["d2"], ["d6"])
+
+
+@pytest.mark.parametrize(("stops", "docnos"), [("lucene", []), ("none", ["a"])])
+def test_a_stop_word_is_one_also_where_its_stem_differs(tmp_path, stops, docnos):
+    """Stemmed, this is thi."""
+    passages = [("a", "this tea"), ("b", "milk"), ("c", "jam")]
+    eager.build_words(tmp_path, iter(passages), "porter2", (0.9, 0.4))
+    index = eager.EagerBM25(tmp_path, {"stemmer": "porter2", "stops": stops, "bm25": [0.9, 0.4]})
+    assert index.rankings(["this"], 3)[0].docnos == docnos

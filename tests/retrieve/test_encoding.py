@@ -205,3 +205,20 @@ def test_a_script_without_a_guard_is_told_to_have_one(tmp_path):
     process.wait()
     process.stderr.close()
     assert told
+
+
+def test_a_build_goes_on_behind_the_last_of_several_parts(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(texts_module, "PART_BYTES", 1)
+    calls = []
+
+    def encode(passages):
+        calls.append(passages[0][0])
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return lengths(passages)
+
+    with pytest.raises(KeyboardInterrupt):
+        encode_parts(tmp_path / "parts", store, 0, 8, encode)
+    parts = encode_parts(tmp_path / "parts", store, 0, 8, encode)
+    assert calls == ["d00", "d08", "d16", "d24", "d24", "d32"]
+    assert joined(parts) == [len(passage["text"]) for passage in CORPUS]

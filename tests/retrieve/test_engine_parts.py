@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -281,3 +282,30 @@ def test_rows_of_pisa_are_divided_by_their_queries():
     }
     assert found[0].scores.tolist() == [2.0, 1.0]
     assert pisa._rankings_by_query(results[:0]) == {}
+
+
+class Lookup:
+    """A lookup of docnos that can't hold some, and leaves half a file."""
+
+    def __init__(self, path, error):
+        self.path, self.error = path, error
+
+    def __enter__(self):
+        self.path.write_text("half")
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+    def add(self, docno):
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, ValueError, TypeError])
+def test_docnos_that_npids_cant_hold_leave_no_lookup(tmp_path, monkeypatch, error):
+    npids = pytest.importorskip("npids")
+    builder = SimpleNamespace(builder=lambda path, min_block: Lookup(path, error))
+    monkeypatch.setattr(npids, "Lookup", builder)
+    (tmp_path / dense.DOCNOS).write_text("a\nb\n")
+    dense._finish_flex(tmp_path, 2, 8)
+    assert sorted(os.listdir(tmp_path)) == [dense.DOCNOS, "pt_meta.json"]

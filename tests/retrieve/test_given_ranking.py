@@ -110,6 +110,7 @@ def test_a_frame_brings_its_texts_and_its_ids_may_be_numbers():
         (RUN.drop(columns="score"), "has no column score, only qid, docno, rank"),
         (RUN.assign(score=[1.0, float("nan"), 2.0]), "passage a of turn 1_1 has the score nan"),
         (pd.concat([RUN, RUN[:1]]), "has passage b of turn 1_1 twice"),
+        (pd.concat([RUN, RUN[:1].assign(score=9.0)]), "has passage b of turn 1_1 twice"),
         (RUN.assign(docno=[1.5, "a", "b"]), "the docno 1.5 is not a text"),
     ],
 )
@@ -234,3 +235,9 @@ def test_what_is_no_ranking_is_shown_in_short():
     with pytest.raises(ikat.UsageError) as refused:
         ikat.GivenRanking(["long"] * 99)
     assert len(str(refused.value)) < 200
+
+
+def test_texts_of_a_loader_go_before_those_of_a_frame():
+    loader = pt.apply.generic(lambda found: found.assign(text="new " + found["docno"]))
+    found = ikat.GivenRanking(RUN.assign(text="old"), loader)(TURNS[:1])
+    assert found["text"].tolist() == ["new c"]

@@ -184,3 +184,31 @@ def test_the_only_kind_is_opened_with_model_and_texts(tmp_path, monkeypatch):
     assert index.text is loader
     assert opened == [index]
     assert ikat.Index(path).open("dense").model is None
+
+
+def test_pisa_that_is_not_installed_is_told_before_reading(tmp_path, monkeypatch):
+    def never():
+        raise AssertionError("the corpus was read")
+        yield
+
+    monkeypatch.setattr(pisa, "has_pisa", lambda: False)
+    with pytest.raises(UsageError, match="pyterrier-pisa isn't installed"):
+        ikat.PassageIndex(tmp_path / "i").index(never(), engine="pisa")
+    assert not (tmp_path / "i").exists()
+
+
+def test_arguments_of_a_folder_are_those_of_its_index(folder):
+    with pytest.raises(UsageError, match="devices encode, and .* has no vectors"):
+        ikat.Index(folder).add(CORPUS, devices=["cpu"])
+    with pytest.raises(UsageError, match="title"):
+        ikat.Index(folder).text_loader("title")
+
+
+def test_lucenes_index_and_one_of_several_have_the_texts(tmp_path, monkeypatch):
+    for kind in (ikat.LuceneIndex, ikat.SpladeIndex, ikat.DenseIndex):
+        monkeypatch.setattr(kind, "opened", lambda index: None)
+    loader = pt.apply.generic(lambda rows: rows)
+    lucene = ikat.Index(folder_of(tmp_path / "lucene", "segments_1"), text=loader).open()
+    assert (type(lucene), lucene.text) == (ikat.LuceneIndex, loader)
+    both = folder_of(tmp_path / "both", "dense-2/ikat.json", "splade-2/ikat.json")
+    assert ikat.Index(both).text_loader() == ikat.SpladeIndex(both).text_loader()

@@ -278,6 +278,12 @@ for line in sys.stdin:
             print("line", number, file=sys.stderr)
         print(arguments["last"], file=sys.stderr, flush=True)
         sys.exit(4)
+    if name == "half":
+        print('{"answer": 1', end="", flush=True)
+        sys.exit(5)
+    if name == "bytes":
+        sys.stderr.buffer.write(b"not UTF-8: \\xff\\n")
+        sys.exit(6)
     if name == "refuse":
         print(json.dumps({"error": "no", "kind": "query"}), flush=True)
     else:
@@ -377,3 +383,40 @@ def test_only_its_owner_ends_a_process():
     assert child.poll() is None
     lucene_process._kill(child, os.getpid())
     assert child.returncode == -9
+
+
+def test_half_an_answer_is_an_end_with_nothing_printed(process):
+    with pytest.raises(ProcessEnded, match=r"ended with 5 \(it printed nothing\): start again"):
+        process.ask("half")
+    assert process.pid is None
+
+
+def test_what_java_prints_is_shown_in_any_encoding(process):
+    with pytest.raises(ProcessEnded, match="ended with 6 .not UTF-8: \ufffd."):
+        process.ask("bytes")
+
+
+def test_a_closed_process_is_started_again_to_be_described(process):
+    described = process.describe()
+    process.close()
+    assert process.describe() == described
+    assert process.pid is not None
+
+
+@pytest.mark.linux
+def test_ctrl_c_does_not_reach_the_process_with_java(process):
+    process.describe()
+    assert os.getsid(process.pid) == process.pid != os.getsid(0)
+
+
+def test_an_index_is_known_from_its_first_question(index, folder):
+    assert list(index.docnos(["d1"])) == ["d1"]
+    (folder / "segments_1").write_bytes(b"other")
+    index._process.ends = 1
+    with pytest.raises(ikat.DataError, match="was replaced since it was opened"):
+        list(index.docnos(["d1"]))
+
+
+def test_an_empty_text_is_a_text(index, monkeypatch):
+    monkeypatch.setitem(PASSAGES, "d4", "")
+    assert index.texts(["d4", "d1"]) == ["", "Rooibos."]

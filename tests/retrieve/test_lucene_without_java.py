@@ -350,6 +350,7 @@ def test_an_amount_of_memory_has_a_unit(memory):
     [
         lambda index: index.bm25(k1=-1),
         lambda index: index.bm25(b=1.5),
+        lambda index: index.rm3(k1=-1),
         lambda index: index.rm3(fb_docs=0),
         lambda index: index.rm3(fb_terms=0),
         lambda index: index.rm3(original_weight=1.5),

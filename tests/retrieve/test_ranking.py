@@ -186,3 +186,10 @@ def test_a_file_remembers_for_another_process(index, searched, tmp_path, monkeyp
 def test_every_weight_of_a_query_is_a_finite_number(index, toks):
     with pytest.raises(ikat.DataError, match=r"query_toks of q0 is .*: give a dict of terms"):
         index.bm25()(frame("x").assign(query_toks=[toks]))
+
+
+def test_weights_of_one_word_are_added_and_rounded(index):
+    toks = {"Tea": 1.0, "tea": 1.0, "mint": 0.33339, "sage": 1e-9}
+    [query] = index.bm25().queries(frame("x").assign(query_toks=[toks]))
+    assert query.query == {"mint": 3334, "tea": 20_000}
+    assert query.unit == pytest.approx(1e-4)

@@ -239,3 +239,10 @@ def test_terms_are_refused_unless_none_is_there(server):
 )
 def test_passages_are_packed_whole(found):
     assert _unpacked(_packed(found)) == found
+
+
+def test_scores_of_a_server_keep_all_their_digits(server, monkeypatch):
+    answer = {"query": "tea", "scores": {"a": 0.123456789012, "b": 0.123}}
+    monkeypatch.setattr(server, "answer", lambda call: answer)
+    found = ikat.Remote(URL, "routir", "words")(turns("tea"))
+    assert found["score"].tolist() == [0.123456789012, 0.123]

@@ -232,6 +232,9 @@ def test_a_bad_corpus_is_named_and_leaves_no_index(tmp_path, corpus, error, mess
         (BM25, {"k1": -1}, "BM25 needs k1 >= 0"),
         (BM25, {"b": 1.5}, "0 <= b <= 1"),
         (BM25, {"k1": float("nan")}, "BM25 needs k1 >= 0"),
+        (BM25, {"k1": float("inf")}, "BM25 needs k1 >= 0 .*k1=inf"),
+        (BM25, {"b": "0.4"}, "BM25 needs .*b='0.4'"),
+        (BM25, {"b": 0.1234567}, "b=0.1234567 has more than .*: round it to 0.123457"),
         (
             BM25,
             {"k1": 1.2345678},

@@ -276,3 +276,16 @@ def test_best_passages_are_those_of_the_lowest_ranks():
     assert own == {"tea": 1.0}
     (feedback,) = ikat.RM3(original_weight=0, stemmer="none")(found)["query_toks"]
     assert feedback == pytest.approx({"oats": 0.9, "mint": 0.1})
+
+
+def test_words_that_are_stopped_are_those_of_the_stemmer():
+    """Stemmed, this is thi and because is becaus."""
+    found = results(("t", "this tea", 1.0, "because of mint"))
+    assert ikat.RM3()(found)["query_toks"][0] == {"tea": 0.5, "mint": 0.5}
+    assert ikat.RM3(stemmer="none")(found)["query_toks"][0] == {"tea": 0.5, "mint": 0.5}
+
+
+def test_feedback_for_a_row_without_turn_is_refused():
+    found = results(("t", "tea", 1.0, "mint"), ("t", "tea", 1.0, "oats"))
+    with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
+        ikat.RM3()(found.assign(qid=["t", None]))

@@ -179,6 +179,7 @@ def test_a_certificate_that_fails_is_not_tried_again(serve, how):
         (failing(204), r"refuses the call \(204: \)"),
         (failing(200, "[1]"), r"answers no JSON object, but: \[1\]"),
         (failing(200, "<p>"), "answers no JSON object, but: <p>"),
+        (failing(200, "[" * 200_000), r"answers no JSON object, but: \[\[\["),
     ],
 )
 def test_what_does_not_pass_is_told_at_once(serve, answer, told):
@@ -235,6 +236,7 @@ def test_a_key_with_odd_characters_is_not_shown(serve, monkeypatch, key):
         ({"detail": [{"loc": 1}]}, '[{"loc": 1}]'),
         ({"other": 1}, '{"other": 1}'),
         ("two\n  lines", "two lines"),
+        ("\x1b[31mred\0", "red"),
         ("x" * 300, "x" * 300),
         ("x" * 301, "x" * 297 + "..."),
     ],
@@ -317,3 +319,18 @@ def test_an_address_has_no_slash_at_its_end(url, address):
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(UsageError, match="the address of a search server is http://HOST:PORT"):
         checked_address(url)
+
+
+def test_a_wait_in_the_words_of_a_server_is_waited(serve):
+    server = serve(httpx.Response(429, json={"error": "Please try again in 7s."}), DONE)
+    assert caller().answers([ASKED]) == [{"done": True}]
+    assert server.waits == [7.0]
+
+
+def test_half_a_key_at_the_end_of_long_words_is_not_shown(monkeypatch):
+    key = "sk-0123456789abcdef"
+    monkeypatch.setenv("KEY_OF_TESTS", key)
+    for filled in range(285, 305):
+        words = caller()._words("x" * filled + key)
+        assert "sk-" not in words
+        assert len(words) <= 300

@@ -1,5 +1,7 @@
 """SPLADE's arguments: batches, models of queries, blank texts, and the index's settings."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -102,14 +104,15 @@ def matrix(folder):
 def test_parts_with_different_terms_are_one_matrix(tmp_path):
     files = [
         part(tmp_path / "0.npz", ["d", "b"], [[(0, 5), (2, 7)], []]),
-        part(tmp_path / "1.npz", ["c"], [[(4, 1)]]),
+        part(tmp_path / "1.npz", ["c"], [[(4, 5001)]]),  # more than 16 bits tell apart
+        part(tmp_path / "blank.npz", ["e"], [[]]),
         part(tmp_path / "2.npz", ["a"], [[(0, 3), (1, 2)]]),
     ]
     whole, first, added = (tmp_path / name for name in ("whole", "first", "added"))
     for folder in (whole, first, added):
         folder.mkdir()
     write_impacts(whole, files, None)
-    expected = {"d": {"0": 5, "2": 7}, "b": {}, "c": {"4": 1}, "a": {"0": 3, "1": 2}}
+    expected = {"d": {"0": 5, "2": 7}, "b": {}, "c": {"4": 5001}, "e": {}, "a": {"0": 3, "1": 2}}
     assert matrix(whole) == expected
     write_impacts(first, files[:1], None)
     write_impacts(added, files[1:], first)
@@ -144,3 +147,67 @@ def test_the_retriever_has_its_arguments_and_no_bm25(model, tmp_path):
     assert other.text == text
     assert index.query_model is None
     assert index.describe()["scale"] == 100
+
+
+@pytest.fixture
+def fixed(monkeypatch):
+    """A model of three words, by any name; ``loaded`` has the names, ``pools`` the devices."""
+    model = Fixed()
+    model.loaded, model.pools = [], []
+
+    def load(name):
+        model.loaded.append(name)
+        return model
+
+    @contextmanager
+    def pool(of, devices):
+        model.pools.append(devices)
+        yield devices and "a pool"
+
+    monkeypatch.setattr(splade_module, "load_sparse_encoder", load)
+    monkeypatch.setattr(splade_module, "usable_devices", lambda devices: devices)
+    monkeypatch.setattr(splade_module, "encoding_pool", pool)
+    monkeypatch.setattr(splade_module, "checksum_vocabulary", lambda model: "abc")
+    return model
+
+
+WORDS = [{"docno": "d1", "text": "a b"}, {"docno": "d2", "text": "c"}]
+
+
+@pytest.mark.parametrize("devices", [None, ["x", "y"]])
+def test_passages_are_encoded_in_batches_on_the_devices(fixed, tmp_path, devices):
+    index = ikat.Splade("m", 5).index(tmp_path / "i", WORDS, devices=devices)
+    assert fixed.pools == [devices]
+    [(of, texts, options)] = fixed.calls
+    assert (of, texts, options["batch_size"]) == ("document", ["a b", "c"], 5)
+    assert options["pool"] == (devices and "a pool")
+    assert index.describe()["vocabulary"] == "abc"
+    found = index.retriever().search("c b")
+    assert found[["docno", "score"]].values.tolist() == [["d2", 4.0], ["d1", 1.0]]
+    assert fixed.calls[1][2]["pool"] is None
+
+
+def test_a_moved_sparse_model_is_the_one_that_encodes(fixed, tmp_path):
+    here, there = tmp_path / "here" / "m", tmp_path / "there" / "m"
+    here.mkdir(parents=True)
+    (here / "weights").write_text("first")
+    path = ikat.Splade(here).index(tmp_path / "i", WORDS[:1]).path
+    here.parent.rename(there.parent)
+    fixed.loaded.clear()
+    index = ikat.SpladeIndex(path, there).add(WORDS[1:])
+    assert index.retriever().search("c")["docno"].tolist() == ["d2"]
+    assert set(fixed.loaded) == {str(there)}
+
+
+def test_a_model_that_cannot_be_loaded_is_told_before_reading(fixed, tmp_path, monkeypatch):
+    def fails(name):
+        raise ikat.UsageError("can't load it")
+
+    def never():
+        raise AssertionError("the corpus was read")
+        yield
+
+    monkeypatch.setattr(splade_module, "load_sparse_encoder", fails)
+    with pytest.raises(ikat.UsageError, match="can't load it"):
+        ikat.Splade("m").index(tmp_path / "i", never())
+    assert not (tmp_path / "i").exists()

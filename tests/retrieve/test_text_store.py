@@ -1,8 +1,12 @@
 """The store of texts in detail: order, parts, limits, and corpora that are refused."""
 
+import sqlite3
+from contextlib import closing
+
 import pandas as pd
 import pytest
 
+from pyterrier_ikat.conversations.passage_fields import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.retrieve import texts
 from pyterrier_ikat.retrieve.texts import (
@@ -176,3 +180,51 @@ def test_names_are_the_lines_of_a_file(tmp_path):
         path.write_text("".join(f"{name}\n" for name in names), encoding="utf-8", newline="\n")
         if "a\rb" not in names:
             assert read_names(path) == names
+
+
+@pytest.mark.parametrize("content", [b"\xff" * 9, b"\x05\0\0\0\xf0", b"\1\0\0\0\x10\xff", b""])
+def test_a_damaged_text_is_an_error_that_names_the_file(store, tmp_path, content):
+    """An impossible size, a cut text, one that isn't UTF-8, and nothing."""
+    with closing(sqlite3.connect(tmp_path / "texts.db")) as connection, connection:
+        connection.execute("UPDATE passages SET text = ? WHERE docno = 'd1'", (content,))
+    for use in (
+        lambda: store.read(["d1"]),
+        lambda: list(store.passages()),
+        lambda: store.add([("d1", "tea")]),
+    ):
+        with pytest.raises(DataError, match=r"texts\.db can't be used .*copy the index again"):
+            use()
+    assert store.read(["d2"]) == ["tram"]
+
+
+def test_an_error_of_a_corpus_is_not_one_of_the_file(store):
+    def fails():
+        yield "d8", "tea"
+        raise ValueError("of the corpus")
+
+    with pytest.raises(ValueError, match="of the corpus"):
+        store.add(fails())
+    assert store.count == 4
+
+
+class Table:
+    """A frame of another library: iterable, with columns."""
+
+    columns = ("docno", "text")
+
+    def __iter__(self):
+        return iter(["docno", "text"])
+
+
+def test_a_frame_of_another_library_is_refused():
+    with pytest.raises(UsageError, match="the corpus is a Table: give dicts with docno and text"):
+        read_corpus(Table())
+
+
+def test_a_field_that_nothing_reads_is_told_once_with_its_place():
+    corpus = [{"docno": f"d{number}", "text": "tea", "summary": "hot"} for number in range(3)]
+    with pytest.warns(
+        CollectionWarning, match="the corpus, passage 1: .* the field summary"
+    ) as all_:
+        assert len(list(read_corpus(corpus))) == 3
+    assert len(all_) == 1

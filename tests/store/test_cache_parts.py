@@ -1,6 +1,7 @@
 """The cache in detail: what is computed, in which parts, and what a bound removes."""
 
 import os
+import signal
 import sqlite3
 import threading
 from contextlib import closing
@@ -247,3 +248,35 @@ def test_parts_of_a_digest_count_as_their_bytes():
     assert digest("é") == digest("é".encode())
     assert digest("\ud800") not in (digest("?"), digest("\ud801"), digest(""))
     assert len({digest(), digest(""), digest("", ""), digest("a"), digest("a", "")}) == 5
+
+
+def test_a_value_without_a_byte_is_kept():
+    cache, doubles = Cache(), Doubles()
+    for _ in range(2):
+        coding = {"encode": lambda value: b"", "decode": lambda content: 2}
+        assert doubled(cache, [1], doubles, **coding) == {1: 2}
+    assert doubles.parts == [[1]]
+
+
+def test_the_log_of_a_linked_cache_is_beside_its_file(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "c")
+    with closing(Cache(tmp_path / "link", KEEP)) as cache:
+        cache.put({KEYS[0]: b"0"})
+        (tmp_path / "disk" / "c-wal").unlink()
+        assert cache.has_moved()
+        with pytest.warns(CacheMovedWarning):
+            assert cache.get(KEYS) == {KEYS[0]: b"0"}
+
+
+@pytest.mark.linux
+def test_a_fork_has_its_parents_memory_and_a_lock_of_its_own():
+    cache = Cache()
+    cache.put({KEYS[0]: b"0"})
+    with cache._lock:  # of another thread, at the moment of the fork
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            os._exit(0 if cache.get(KEYS) == {KEYS[0]: b"0"} else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert cache.get(KEYS) == {KEYS[0]: b"0"}

@@ -302,3 +302,8 @@ def test_an_appended_line_is_whole_when_it_is_flushed_to_disk(tmp_path, monkeypa
     for _ in range(2):
         append_line(tmp_path / "a", "é")
     assert sizes == [3, 6]
+
+
+def test_names_that_differ_behind_a_dot_have_their_own_locks(tmp_path):
+    with lock_folders(tmp_path / "v1.0"), lock_folders(tmp_path / "v1.1"):
+        assert sorted(os.listdir(tmp_path)) == [".v1.0.lock", ".v1.1.lock"]

@@ -35,3 +35,9 @@ def test_a_damaged_line_is_named(tmp_path, line):
     append_line(tmp_path / "a", line)
     with pytest.raises(DataError, match="line 2"):
         list(read_lines(tmp_path / "a"))
+
+
+def test_a_last_line_that_was_cut_is_not_read(tmp_path):
+    for cut in (b'{"b"', b'{"b": 1}', b"\r"):
+        (tmp_path / "a").write_bytes(b'{"a": "\xe2\x80\xa8"}\n' + cut)
+        assert list(read_lines(tmp_path / "a")) == [(1, {"a": "\u2028"})]

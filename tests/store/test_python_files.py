@@ -156,3 +156,67 @@ def test_a_users_advice_is_said_and_other_errors_have_a_line(folder):
     (folder / "mine.py").write_text("depth = 5\ndepth / 0\n")
     with pytest.raises(ikat.UsageError, match=r"can't be run: ZeroDivisionError: .*\(line 2\)"):
         load(folder)
+
+
+def test_what_is_no_python_file_or_is_not_there_is_told(folder):
+    (folder / "mine.txt").write_text("depth = 1")
+    with pytest.raises(ikat.UsageError, match=r"mine\.txt is not a Python file: give a method's"):
+        load(folder, "mine.txt")
+    with pytest.raises(ikat.UsageError, match=r"there is no file .*none\.py: give the path of a P"):
+        load(folder, "none.py")
+
+
+def test_files_of_one_name_are_two_and_home_is_known(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    for number, name in enumerate(("a", "b")):
+        (folder / name).mkdir()
+        (folder / name / "mine.py").write_text(f"depth = {number}\n")
+    first, second = load(folder / "a"), load_python("~/b/mine.py", "a method")
+    assert (first.depth, second.depth) == (0, 1)
+    assert load(folder / "a") is first
+    assert first.__file__ == str(folder / "a" / "mine.py")
+    assert sys.modules[first.__name__] is first
+
+
+def test_a_linked_file_has_the_modules_beside_itself(folder):
+    (folder / "real").mkdir()
+    (folder / "real" / "beside_real.py").write_text("depth = 5\n")
+    (folder / "real" / "mine.py").write_text("from beside_real import depth\n")
+    (folder / "mine.py").symlink_to(folder / "real" / "mine.py")
+    assert load(folder).depth == 5
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("def f():\n    1 / 0\n\nf()\n", 2),
+        ("import beside_fails\n\nbeside_fails.f()\n", 3),
+        ("def f():\n    import beside_fails\n    beside_fails.f()\n\nf()\n", 3),
+    ],
+)
+def test_the_line_is_the_files_last_on_the_way_to_the_error(folder, source, line):
+    (folder / "beside_fails.py").write_text("\n" * 8 + "def f():\n    1 / 0\n")
+    (folder / "mine.py").write_text(source)
+    before = sys.pycache_prefix, list(sys.path), {*sys.modules} | {"beside_fails"}
+    with pytest.raises(ikat.UsageError, match=rf"ZeroDivisionError.*\(line {line}\)$"):
+        load(folder)
+    assert (sys.pycache_prefix, sys.path) == before[:2]
+    assert {*sys.modules} <= before[2]  # none that failed halfway
+
+
+def test_a_module_beside_it_that_was_removed_is_told(folder):
+    (folder / "beside_me.py").write_text("depth = 1\n")
+    (folder / "mine.py").write_text("from beside_me import depth\n")
+    assert load(folder).depth == 1
+    (folder / "beside_me.py").unlink()
+    with pytest.raises(ikat.UsageError, match="ModuleNotFoundError: No module named 'beside_me'"):
+        load(folder)
+
+
+def test_modules_elsewhere_go_before_those_beside_a_file(folder, monkeypatch):
+    for number, name in enumerate(("elsewhere", "here")):
+        (folder / name).mkdir()
+        (folder / name / "of_two_folders.py").write_text(f"depth = {number}\n")
+    (folder / "here" / "mine.py").write_text("from of_two_folders import depth\n")
+    monkeypatch.syspath_prepend(folder / "elsewhere")
+    assert load(folder / "here").depth == 0

@@ -65,8 +65,8 @@ def test_what_is_no_whole_number_is_no_label(label):
 # Rankings
 
 
-RUN = "1_1 Q0 b 1 2.5 mine\n1_1\tQ0 a 2  -1e3 mine\r\n\n \n1_2 Q0 b 1 7 mine\n"
-SCORES = {"1_1": {"b": 2.5, "a": -1000.0}, "1_2": {"b": 7.0}}
+RUN = "1_1 Q0 b 1 2.5 mine\n1_1\tQ0 a 2  -1e3 mine\r\n\n \nA_2 Q0 b 1 7 mine\na_2 Q0 b 1 6 x\n"
+SCORES = {"1_1": {"b": 2.5, "a": -1000.0}, "A_2": {"b": 7.0}, "a_2": {"b": 6.0}}
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
