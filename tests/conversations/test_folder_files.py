@@ -556,6 +556,8 @@ def test_fields_are_named_by_a_star_a_name_or_a_list():
     assert fields_named(["url", "text"], known) == ("url", "text")
     with pytest.raises(UsageError, match="no field 'a', 'b'; there are 'text', 'url'"):
         fields_named(["a", "text", "b"], known)
+    with pytest.raises(UsageError, match="no field '\\*'; there are"):
+        fields_named(["*"], known)
 
 
 def test_pyterrier_finds_the_datasets_by_their_names():
@@ -603,7 +605,7 @@ def test_a_dataset_of_pyterrier_keeps_the_variants_that_it_lists():
     assert [chat.number for chat in own.conversations] == ["1", "2"]
 
 
-def test_a_dataset_without_variants_rewrites_or_a_name_has_stand_ins():
+def test_a_dataset_without_variants_or_a_name_has_stand_ins():
     class Plain(OfPyterrier):
         name = None
 

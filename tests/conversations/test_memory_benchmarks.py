@@ -317,3 +317,26 @@ def test_a_longmemeval_run_answers_all_and_is_scored_if_judged(longmemeval, tmp_
 def test_bm25_finds_the_evidence_in_a_file_of_longmemeval(longmemeval):
     found = ikat.methods.memory_bm25()(longmemeval(question("q", SESSIONS)).get_topics())
     assert sorted(found["docno"][:2]) == ["answer_1:1", "answer_2:2"]
+
+
+@small_file
+def test_conversations_without_questions_or_facts_have_none(write):
+    nothing = {**SAMPLE, "sample_id": "conv-2", "qa": [asked("Known?", [], 3, answer="no")]}
+    bare = {**SAMPLE, "sample_id": "conv-3", "qa": SAMPLE["qa"][:1], "observation": {}}
+    write(SAMPLE, nothing, bare)
+    locomo = ikat.dataset("locomo:")
+    assert [chat.number for chat in locomo.conversations] == ["conv-1", "conv-3"]
+    for topics in (locomo.get_topics(), locomo.get_topics("manual")):
+        assert [len(facts) for facts in topics["qfacts"]] == [5, 5, 5, 5, 0]
+    manual = locomo.get_topics("manual")
+    assert manual["qresolved"].tolist() == manual["query"].tolist()
+    assert manual["qcategory"].tolist()[-1] == "single-hop"
+
+
+def test_a_file_of_longmemeval_has_one_kind_of_judgements(longmemeval):
+    data = longmemeval(question("q_1", SESSIONS))
+    assert "qfacts" not in data.get_topics()
+    with pytest.raises(ikat.UsageError, match="has no qrels 'x'; there are the default"):
+        data.get_qrels("x")
+    with pytest.raises(ikat.DataError, match="has no collection: the turns of each conversation"):
+        data.get_corpus_iter(verbose=False)

@@ -307,7 +307,7 @@ def test_half_a_character_is_refused_however_it_is_written(tmp_path):
     assert [passage["text"] for passage in read_passages(path)] == ["🍵"]
 
 
-def test_each_file_of_a_list_is_checked_and_a_folder_tells_its_table(tmp_path):
+def test_each_file_of_a_list_is_checked_and_tables_are_told(tmp_path):
     (tmp_path / "a.jsonl").write_text(LINES[0])
     (tmp_path / "b.tsv").write_text("d\ttext")
     with pytest.raises(DataError, match=r"b.tsv: passages are read from JSON; .*read_csv\('b.tsv'"):
@@ -330,6 +330,10 @@ def test_a_loader_takes_its_fields_from_the_row_of_the_docno(tmp_path):
     assert both.columns.tolist() == ["qid", "docno", "url", "text"]
     assert both["text"].tolist() == ["Thé ☕", "Rooibos.", "Thé ☕"]
     assert both["url"].tolist() == ["", "https://example.org/1", ""]
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": "D1:A", "text": "x"}')
+    capital = pd.DataFrame({"qid": ["1"], "docno": ["D1:A"]})
+    assert TextLoader(other)(capital)["text"].tolist() == ["x"]
     gone = TextLoader(tmp_path / "gone.jsonl")  # no passage, so no file is read
     assert gone(found[:0]).columns.tolist() == ["qid", "docno", "text"]
     with pytest.raises(UsageError, match="no field 'docno'; there are 'text', 'url'"):

@@ -480,7 +480,7 @@ def test_statements_that_were_asked_for_are_written_before(output, chosen, writt
     )
 
 
-def test_a_turn_with_a_sample_without_an_answer_has_rewrites_alone(output):
+def test_a_sample_without_an_answer_leaves_rewrites_alone(output):
     drawn = {"predicted_rewrite": ["tea\nor", "rye"], "predicted_response": ["Yes.", " "]}
     found = output(a=[{"sample_id": "5-1_3", **drawn}])
     assert found == {

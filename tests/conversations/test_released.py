@@ -239,7 +239,7 @@ def test_cast_has_its_rewrites_canonical_passages_and_judgements(files):
         {
             "evaluation_topics_v1.0.json": [{"number": 31, "title": "tea", "turn": of_2019}],
             "evaluation_topics_annotated_resolved_v1.0.tsv": (
-                '31_1\tWhich tea?\n31_2\tIs "rooibos" red?\n'
+                '31_1\tWhich tea? \n31_2\tIs "rooibos" red?\n'
             ),
             "2019qrels.txt": "31_2 0 MARCO_0 1\n",
             "2020_manual_evaluation_topics_v1.0.json": [{"number": 81, "turn": of_2020}],
@@ -515,7 +515,7 @@ TREE_OF_2022 = [
     | {"provenance": ["a", "b"]},
     {"number": "1-3", "participant": "User", "utterance": "And oil?", "parent": "1-2"},
     {"number": "1-4", "participant": "System", "response": "Yes.", "parent": "1-3"}
-    | {"provenance": ["b"]},
+    | {"provenance": ["a"]},
 ]
 
 
@@ -565,7 +565,7 @@ def test_canonical_passages_are_loaded_once_into_a_new_dataset(cast_2022):
     assert asked == ["a", "b"]
     assert spoken.get_answers().values.tolist() == [
         ["5_1-1", "text a text b"],
-        ["5_1-3", "text b"],
+        ["5_1-3", "text a"],
         ["7_1-1", ""],
     ]
     assert [chat.number for chat in spoken.conversations] == ["5", "7"]

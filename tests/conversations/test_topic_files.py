@@ -284,7 +284,7 @@ def test_a_tree_may_have_numbers_and_messages_of_the_user_alone(write):
     turns = [
         user(1, "Soap?"),
         user(2, "Or lotion?", "1"),
-        {"number": 3, "participant": "System", "response": "Use oil.", "parent": 1},
+        {"number": 3, "participant": "System", "response": "Use oil.", "parent": "1"},
         user(4, "Which?", 3),
         {"number": 5, "participant": "System", "response": "Mint.", "parent": 4}
         | {"provenance": None},

@@ -384,3 +384,9 @@ def test_a_manual_frame_without_a_rewrite_has_the_utterance():
     assert manual["qgoldptkb"].tolist() == [["2"], [], []]
     assert manual["qturn"].tolist() == [1, 2, 3]
     assert not {"qresolved", "qgoldptkb"} & set(topics_frame([TWO_TURNS]))
+
+
+def test_a_blank_rewrite_is_none_in_a_history():
+    turns = (TopicTurn(1, "Tea?", "", resolved=" \n"), TopicTurn(2, "Rye?", "", resolved="Which?"))
+    histories = Conversation("1", turns=(*turns, TopicTurn(3, "So?", ""))).histories(resolved=True)
+    assert [message["content"] for message in histories[2]] == ["Tea?", "Which?"]
