@@ -1,6 +1,7 @@
 """Measures, evaluators and rows of scores, branch by branch, by small numbers."""
 
 import math
+import shutil
 import warnings
 from pathlib import Path
 
@@ -48,6 +49,7 @@ from pyterrier_ikat.evaluation.units import Clusters
         ("IPrec@0.0", "IPrec(rel=1)@0.0"),
         ("IPrec@1.0", "IPrec(rel=1)@1.0"),
         ("NumRet", "NumRet"),
+        ("SetP(relative=True)", "SetP(relative=True,rel=1)"),
         ("Success@5 by session", "Success(rel=1)@5 by session"),
     ],
 )
@@ -104,6 +106,20 @@ def test_measures_come_singly_in_lists_and_texts_each_once():
     ]
     with pytest.raises(ValueError, match="no measure of ir_measures has this name"):
         parse_measure("len(rel=1)")
+    with pytest.raises(ValueError, match="each parameter has a name"):
+        parse_measure("P(**{'rel': 2})@5")
+
+
+def test_a_name_of_trec_eval_for_many_measures_means_three():
+    with pytest.raises(UsageError, match="did you mean nDCG@5, nDCG@10, nDCG@15 and 6 more"):
+        as_measures(["ndcg_cut"])
+
+
+def test_a_measure_that_nothing_computes_names_the_provider(monkeypatch):
+    for provider in ir_measures.DefaultPipeline.providers:
+        monkeypatch.setattr(provider, "is_available", lambda: False)
+    with pytest.raises(UsageError, match="'Judged@5' can't be computed here .it needs judged"):
+        as_measures(["Judged@5"])
 
 
 def test_the_first_provider_that_is_there_computes_a_measure(monkeypatch):
@@ -128,6 +144,28 @@ def test_scores_stand_in_the_order_of_the_judged_turns():
         evaluator.per_turn("x", {"1-1": {"c": 1.0}})
 
 
+def test_other_providers_see_32_bit_scores_and_trec_evals_ties():
+    """b is the first of each pair, and c has the higher score."""
+    evaluator = Evaluator({"9-1_1": {"b": 1}, "9-1_2": {"b": 1}, "9-1_3": {"c": 1}}, [RR @ 10])
+    ranking = {
+        "9-1_3": {"z": 1.0, "c": 2.0},
+        "9-1_1": {"a": 1.0 + 1e-9, "b": 1.0},
+        "9-1_2": {"a": 1e40, "b": 1e39},  # both infinite
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert evaluator.per_turn("x", ranking) == {"RR(rel=1)@10": [1.0, 1.0, 1.0]}
+    assert evaluator.per_turn("x", {}) == {"RR(rel=1)@10": [0.0, 0.0, 0.0]}
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="gdeval is a program in Perl")
+def test_turns_that_differ_before_a_hyphen_are_two_for_gdeval():
+    [measure] = as_measures("nDCG(dcg='exp-log2')@5")
+    evaluator = Evaluator({"9-1_3": {"a": 1}, "10-1_3": {"b": 1}}, [measure])
+    scores = evaluator.per_turn("x", {"9-1_3": {"a": 1.0}, "10-1_3": {"z": 2.0, "b": 1.0}})
+    assert scores[label(measure)] == pytest.approx([1.0, 1 / math.log2(3)], abs=1e-4)
+
+
 def test_measures_with_gains_of_their_own_leave_the_others_alone():
     measures = as_measures("nDCG@5, nDCG(gains={1: 0, 2: 5})@5, P(judged_only=True)@1, P@1")
     run = {"1_2": {"z": 3.0, "b": 2.0, "a": 1.0}, "1_1": {"c": 1.0}}
@@ -148,8 +186,9 @@ def test_measures_with_gains_of_their_own_leave_the_others_alone():
         ({"a": 2}, "P(rel=2)@5, nDCG@5", None),
         ({"a": 2, "b": 3}, "P(rel=3)@5, P(rel=4)@5", r"is 3: each score of P\(rel=4\)@5 is 0"),
         ({"a": 0}, "P(rel=2)@5", r"is 0: each score of P\(rel=2\)@5 is 0"),
+        ({"a": 2}, "AP(rel=4), AP, R(rel=3)@5", r"score of AP\(rel=4\), R\(rel=3\)@5 is 0"),
     ],
-    ids=["no relevant", "just", "above", "none"],
+    ids=["no relevant", "just", "above", "none", "two"],
 )
 def test_a_level_above_all_labels_is_told(labels, measures, told):
     with warnings.catch_warnings(record=True) as seen:
@@ -176,6 +215,9 @@ def test_rankings_of_another_collection_or_form_are_told_apart():
     evaluator = Evaluator({"1_1": {"d:1": 1, "e": 1}, "1_2": {"f": 0}}, [P @ 1])
     assert evaluator.without_judged({"1_1": {"z": 2.0}, "1_2": {"y": 1.0, "x": 2.0}}) == (
         "none of its 3 passages is judged (they are like z, the judged ones like d:1)"
+    )
+    assert "(they are like y, the judged ones like d:1)" in evaluator.without_judged(
+        {"1_1": {}, "1_2": {"y": 1.0}}
     )
     for ranking in ({}, {"1_1": {}}, {"1_2": {"e": 1.0, "z": 2.0}}):
         assert evaluator.without_judged(ranking) == ""
@@ -210,6 +252,14 @@ def test_a_session_counts_by_its_best_turn_and_label():
     assert found["P(rel=1)@1 by session"] == [1.0]  # D1, D3:1, D2
     assert found["P(rel=1)@2 by session"] == [1.0]
     assert found["P(rel=1)@1"] == [0.0]
+
+
+def test_sessions_have_whole_names_and_scores_below_0():
+    """By hand: D1 (relevant), D3:2, D2, D4, D3:1 (relevant): (1/1 + 2/5) / 2; and 1/5 by turns."""
+    judged = {"q": {"D1:1": 0, "D1:2": 1, "D3:1:4": 1, "D2": 0, "D4": 0}}
+    ranking = {"q": {"D1:1": -1.0, "D3:2:9": -2.0, "D2": -3.0, "D4": -4.0, "D3:1:4": -5.0}}
+    scores = Evaluator(judged, as_measures("AP by session, RR")).per_turn("x", ranking)
+    assert scores == {"AP(rel=1) by session": [pytest.approx(0.7)], "RR(rel=1)": [0.2]}
 
 
 SCORES = {
@@ -324,6 +374,10 @@ def test_a_baseline_is_a_run_by_name():
 
 
 def test_repeats_are_grouped_by_whole_names():
+    assert grouped(["v1.2", "v1.3", "v1.2.repeat-2"]) == {
+        "v1.2": ["v1.2", "v1.2.repeat-2"],
+        "v1.3": ["v1.3"],
+    }
     names = ["a", "a.repeat-2", "b.repeat-10", "c.repeat-0", "d.repeat-2x", ".repeat-2"]
     assert grouped(names) == {
         "a": ["a", "a.repeat-2"],
@@ -341,6 +395,8 @@ def test_names_with_a_hyphen_are_refused_if_they_hide_a_turn():
         DataError, match="run a: its turns are like 9-1-3, the wanted ones like 9-1_3"
     ):
         check_turn_names("run a", ["7_1", "9-1-3"], ["9-1_3"])
+    with pytest.raises(DataError, match="its turns are like 9-1-12, the wanted ones like 9-1_12"):
+        check_turn_names("run a", ["9-1-12"], ["9-1_12"])
     check_common_turns("run a", [], ["9-1_3"])
     check_common_turns("run a", ["9-1_3"], [])
     check_common_turns("run a", ["7_1", "9-1_3"], ["9-1_3", "9-1_4"])
@@ -362,11 +418,13 @@ def test_turns_on_both_sides_are_told_and_on_one_side_not():
         warn_of_other_turns("run a", ["9_9", "1_1"], ["1_3", "1_1", "1_2"])
 
 
-def test_a_file_of_measures_may_have_colons_in_its_path(tmp_path):
+def test_a_file_of_measures_may_have_colons_in_its_path(tmp_path, monkeypatch):
     (tmp_path / "a:b").mkdir()
     path = tmp_path / "a:b" / "mine.py"
     path.write_text("from ir_measures import P\nearly = P(rel=2) @ 1\nbad = P @ 0\n")
     assert as_measures([f"{path}:early"]) == as_measures("P(rel=2)@1")
+    monkeypatch.chdir(path.parent)
+    assert as_measures(["mine.py:early"]) == as_measures("P(rel=2)@1")
     with pytest.raises(UsageError, match="the cutoff 0"):
         as_measures([f"{path}:bad"])
     with pytest.raises(UsageError, match="mine.py has no measure late: write a function late"):

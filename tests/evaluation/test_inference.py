@@ -185,6 +185,19 @@ def test_how_many_turns_a_share_rests_on(hits, clusters, effective):
         assert found == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+def test_a_shares_interval_at_any_level_by_the_formulas(level):
+    """Korn and Graubard: turns / design effect, times the squared ratio of t's quantiles."""
+    hits, clusters = [1, 1, 0, 1, 1, 0, 0, 1], list("aabbcccd")
+    share = np.mean(hits)
+    error, freedom = in_matrices(hits, clusters)
+    effect = max(error**2 / (share * (1 - share) / 7), 1)
+    quantile = (1 + level) / 2
+    effective = 8 / effect * (stats.t.ppf(quantile, 7) / stats.t.ppf(quantile, freedom)) ** 2
+    expected = proportion_confint(share * effective, effective, 1 - level, "wilson")
+    assert interval_of_share(hits, clusters, level=level) == pytest.approx(expected)
+
+
 def test_a_share_of_nothing_or_of_one_cluster_has_no_interval():
     for hits, clusters in (([], []), ([True, False], ["a", "a"]), ([True, True], ["a", "a"])):
         assert np.isnan(interval_of_share(hits, clusters)).all()

@@ -142,6 +142,20 @@ def test_a_tenth_of_the_judged_passages_show_the_form(same, told):
     assert bool(evaluator.of_other_form({"1_1": ranking})) is told
 
 
+@pytest.mark.parametrize(
+    ("same", "others", "unjudged", "told"),
+    [(1, 2, 0, True), (2, 3, 0, False), (2, 3, 50, False), (1, 1, 50, False), (1, 2, 50, True)],
+)
+def test_the_form_is_that_of_judged_passages_not_of_found(same, others, unjudged, told):
+    """A tenth of the twenty judged ones as they are, or else more of them in another form."""
+    judged = {"1_1": {f"d{number}": 1 for number in range(20)}}
+    found = [f"d{number}" for number in range(same)]
+    found += [f"D{19 - number}:0" for number in range(others)]
+    found += [f"x{number}" for number in range(unjudged)]
+    evaluator = Evaluator(judged, as_measures("P@5"))
+    assert bool(evaluator.of_other_form({"1_1": dict.fromkeys(found, 1.0)})) is told
+
+
 def test_no_test_rejects_nothing():
     assert bonferroni([]) == ([], [])
     rejected, corrected = bonferroni([0.016, 0.017, 0.9])
