@@ -69,6 +69,7 @@ def test_the_systems_are_put_in_order_by_both():
     assert found.tau["nDCG@1"] == pytest.approx(1 / 3)  # 3 1 0 and 1 3 0: one of three pairs apart
     assert found.tau["nDCG"] == pytest.approx(1 / 3)
     assert "Kendall's tau of the systems by nDCG@1: .3333" in str(found)
+    assert "Kendall's tau of the systems by nDCG: .3333" in str(found)
     with pytest.raises(UsageError, match="two or more systems"):
         agreement(first, second, runs={"one": one})
 
@@ -79,6 +80,8 @@ def test_the_order_of_systems():
         {"name": list("dcba"), "nDCG@5": [0.4, 0.1, 0.3, 0.2]}
     )  # a .2, b .3, c .1, d .4: 4 pairs alike, 2 not
     assert order_agreement(table, table, "nDCG@5") == pytest.approx(1)
+    by_name = table.set_index("name", drop=False)
+    assert order_agreement(by_name, other, "nDCG@5") == pytest.approx((4 - 2) / 6)
     assert order_agreement(table, other, "nDCG@5") == pytest.approx((4 - 2) / 6)
     with pytest.raises(UsageError, match="two or more systems, each once, .*: a, b, c, d"):
         order_agreement(table, other[1:], "nDCG@5")
@@ -175,6 +178,9 @@ def test_tables_have_their_titles_counts_and_notes():
     assert cells[0] == ["0", "1", "2", "3"]
     assert cells[1] == ["1", "0", "1", "0"]
     assert cells[3] == ["0", "0", "0", "1"]
+    assert [column.numeric for column in graded.columns] == [False, *[True] * 4]
+    cells = [[cell.text for cell in column.cells] for column in binary.columns]
+    assert cells == [["False", "True"], ["1", "1"], ["0", "1"]]
     same = found.binary_confusion.to_numpy().tolist()
     assert same == [[1, 0], [1, 1]]
     with pytest.raises(DataError, match=r"no pair in common \(such as 1_1 a and 1_2 d\)"):

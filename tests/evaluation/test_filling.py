@@ -275,7 +275,11 @@ def small_run(docnos="efa", turns=("1_1", "1_2", "1_3")):
 def test_holes_are_filled_after_people_are_compared():
     model, told = Labels(lambda text: 3 if text == "text e" else 1), []
     data = ikat.dataset(SmallData())
-    filled = fill_holes(small_run(), data, ikat.llm(model), tell=told.append)
+
+    def tell(agreement):
+        told.append((agreement, len(model.asked)))
+
+    filled = fill_holes(small_run(), data, ikat.llm(model), tell=tell)
     asked = [shown(prompt)[-1] for prompt in model.asked]
     assert sorted(asked[:6]) == sorted("text " + docno for docno in SmallData.labels["docno"])
     assert asked[6:] == ["text e", "text f"] * 2  # 1_3 isn't judged, a is
@@ -290,7 +294,7 @@ def test_holes_are_filled_after_people_are_compared():
         map(tuple, filled.qrels[["qid", "docno", "label"]].values)
     )
     assert (filled.pool, filled.model) == (6, "Labels")
-    assert told == [filled.agreement]
+    assert told == [(filled.agreement, 6)]  # before the holes are paid for
     assert filled.agreement.pairs == 6
     # the model says 1 to all; people: 4 4 0 0 2 1
     assert filled.agreement.confusion[1].tolist() == [2, 1, 1, 0, 2]

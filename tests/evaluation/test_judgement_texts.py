@@ -5,7 +5,7 @@ import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import FillingJudge, Judge, UmbrelaJudge, parse_judgement
 
 
@@ -45,6 +45,7 @@ from pyterrier_ikat.evaluation import FillingJudge, Judge, UmbrelaJudge, parse_j
         ("1. It fits.\n2. It is long.\nScore: 3", 3, ""),
         ("1) It fits.\n2) It is long.", None, None),
         ("1. It fits.\n**Final score: 3**", 3, ""),
+        ("1. A score of 2 would need a tea.", 1, "A score of 2 would need a tea."),
         ("1. It fits.\nMy own final, whole score: 3", 1, "It fits. My own final, whole score: 3"),
         # the reason is what follows the last number, in one line, without its title
         ("2\nExplanation: half\n of it", 2, "half of it"),
@@ -90,7 +91,8 @@ POOL = pd.DataFrame(
         "qid": ["1_1", "1_2"],
         "docno": ["a", "b"],
         "score": [2.0, 1.0],
-        "text": ["Rooibos.", "Mint."],
+        "text": [f"Rooibos. {'Red. ' * 60}Leaves.", "Mint."],
+        "qutterance": ["Which one?", "And?"],
         "qresolved": ["Which tea?", "And cold?"],
         "qptkb": [{"1": "I like red.", "2": "I ski."}, {"1": "I like red."}],
         "qgoldptkb": [["1"], []],
@@ -115,10 +117,13 @@ def test_what_each_judge_shows_and_accepts(make, prompt, highest, shown, hidden)
     assert [first.qid, first.item, first.prompt] == ["1_1", "a", prompt]
     assert [second.qid, second.item, second.prompt] == ["1_2", "b", prompt]
     text = first.messages[-1]["content"]
-    for words in ["Which tea?", "Rooibos.", *shown]:
+    for words in ["Which tea?", "Rooibos.", "Leaves.", *shown]:
         assert words in text
-    for words in ["Mint.", "And cold?", *hidden]:
+    for words in ["Mint.", "And cold?", "Which one?", *hidden]:
         assert words not in text
+    properties = judge.kind.structure.schema["properties"]
+    assert properties["label"]["enum"] == list(range(highest + 1))
+    assert "reason" in properties
     assert judge(POOL)[["qid", "docno", "label"]].values.tolist() == [["1_1", "a", highest]]
     assert len(backend.asked) == 2
 
@@ -143,8 +148,38 @@ def test_a_judge_needs_the_texts_that_it_shows(make, column, refused, empty):
     if not refused:
         assert judge(pool)["label"].tolist() == [2, 2]
         return
-    with pytest.raises(DataError, match=f"turn 1_2, passage b: {column} is"):
+    with pytest.raises(DataError, match=f"turn 1_2, passage b: {column} is") as caught:
         judge(pool)
+    assert ("UmbrelaJudge" in str(caught.value)) is (column == "gold_answer")
+
+
+@pytest.mark.parametrize("make", [Judge, UmbrelaJudge, FillingJudge])
+def test_each_column_that_a_judge_reads_is_asked_for(make):
+    for column in ("text", *make.gold):
+        with pytest.raises(UsageError, match=f"reads {column}, which the frame lacks"):
+            make(scripted()[0])(POOL.drop(columns=column))
+
+
+def test_a_plan_shows_given_texts_and_stand_ins_for_others():
+    """Four characters are a token: texts of 8,000 characters, and stand-ins of 100 words."""
+
+    def tokens(make, pool):
+        plan = ikat.plan({"x": make(scripted()[0])}, pool)
+        return plan.total["prompt_tokens"], plan.total["completion_tokens"]
+
+    pool = POOL[:1].assign(query="Which one?")
+    long = "A word. " * 1000
+    for column in ("gold_answer", "qresolved"):
+        given = tokens(Judge, pool.assign(**{column: long}))[0]
+        assert given > tokens(Judge, pool.drop(columns=column))[0] + 1500
+        assert given > 2000
+    given, answered = tokens(Judge, pool.assign(gold_answer="Tea."))
+    assert tokens(Judge, pool.drop(columns="gold_answer"))[0] > given + 100
+    assert answered > 10
+    question = pool.assign(qutterance=long).drop(columns="qresolved")
+    assert tokens(Judge, question)[0] > 2000
+    without = tokens(FillingJudge, pool.assign(qexamples=[[]]))[0]
+    assert tokens(FillingJudge, pool.drop(columns="qexamples"))[0] > without + 200
 
 
 @pytest.mark.parametrize("make", [Judge, UmbrelaJudge, FillingJudge])

@@ -75,11 +75,18 @@ def test_twenty_nuggets_stay_of_thirty():
 
 
 @pytest.mark.parametrize(
-    "bad", ["no list", '["vital"]', '["vital", "very"]', '["vital", "okay", "okay"]']
+    ("bad", "told"),
+    [
+        ("no list", "no list"),
+        ('["vital"]', "1 label for 2 nuggets"),
+        ('["vital", "very"]', "very"),
+        ('["vital", "very", "okay"]', "very"),
+        ('["vital", "okay", "okay"]', "3 labels for 2 nuggets"),
+    ],
 )
-def test_a_rating_that_does_not_fit_is_a_failure(bad):
+def test_a_rating_that_does_not_fit_is_a_failure(bad, told):
     llm, _ = scripted('["a", "b"]', bad)
-    with pytest.raises(StageError, match="1_1"):
+    with pytest.raises(StageError, match=f"1_1.*{told}"):
         create_nuggets(pool(1), llm, on_error="raise")
     llm, _ = scripted('["a", "b"]', bad)
     assert create_nuggets(pool(1), llm, on_error="fallback")["importance"].tolist() == [
@@ -235,6 +242,13 @@ def test_labels_of_two_runs_are_no_score_of_one_turn():
         ),
         (
             lambda llm: assign_nuggets(
+                said("a").drop(columns="query"), facts(("a", "vital")), llm
+            ),
+            UsageError,
+            "no column query in the responses",
+        ),
+        (
+            lambda llm: assign_nuggets(
                 pd.concat([said("a"), said("b")]), facts(("a", "vital")), llm
             ),
             DataError,
@@ -308,6 +322,74 @@ def test_a_failed_batch_adds_nothing_and_leaves_the_other_turns():
     assert (row["calls"], row["failures"], row["fallbacks"]) == (5, 1, 1)
     with pytest.raises(UsageError, match="max_nuggets=0: give 1 or more"):
         create_nuggets(both, llm, 0)
+
+
+def test_a_turn_with_few_passages_ends_no_other_turns_batches():
+    both = pd.concat([pool(1, "1_1"), pool(21, "2_1")])
+    answers = ['["z"]', '["a"]', '["a", "b"]', '["b", "c"]', '["okay"]', '["okay", "okay"]']
+    llm, model = scripted(*answers)
+    asked = requests_of(llm)
+    found = create_nuggets(both, llm)
+    assert found["nugget"].tolist() == ["z", "b", "c"]
+    assert ["text 20" in chat[-1]["content"] for chat in model.asked[:4]] == [False] * 3 + [True]
+    assert asked == [
+        ("1_1", "nuggets_create", "0"),
+        ("2_1", "nuggets_create", "0"),
+        ("2_1", "nuggets_create", "10"),
+        ("2_1", "nuggets_create", "20"),
+        ("1_1", "nuggets_importance", "0"),
+        ("2_1", "nuggets_importance", "0"),
+    ]
+
+
+def requests_of(llm):
+    """The turn, prompt and item of each request, by which completions are recorded."""
+    asked = []
+    ask = llm.ask
+
+    def note(requests, *more):
+        asked.extend((request.qid, request.prompt, request.item) for request in requests)
+        return ask(requests, *more)
+
+    llm.ask = note
+    return asked
+
+
+def test_each_batch_of_labels_has_a_number_and_each_failure_counts():
+    names = [(f"n{number}", "vital") for number in range(21)]
+    llm, _ = scripted("?", json.dumps(["support"] * 10), "?")
+    asked = requests_of(llm)
+    found = assign_nuggets(said("Tea."), facts(*names), llm, on_error="fallback")
+    assert asked == [("1_1", "nuggets_assign", item) for item in ("0", "10", "20")]
+    assert found["label"].tolist() == [None] * 10 + ["support"] * 10 + [None]
+    [row] = llm.ledger.frame().to_dict("records")
+    assert (row["failures"], row["fallbacks"]) == (2, 2)
+
+
+def test_prompts_of_ones_own_are_used_in_each_step(tmp_path):
+    for step in ("create", "importance", "assign"):
+        (tmp_path / f"nuggets_{step}.jinja").write_text(f"My {step}: {{{{ question }}}}")
+    llm, model = scripted('["a"]', '["vital"]', '["support"]')
+    found = nugget_precision(said("Tea."), facts(("a", "vital")), llm, prompts=str(tmp_path))
+    assert found["all"].tolist() == [1.0]
+    assert [chat[-1]["content"] for chat in model.asked] == [
+        "My create: Which tea?",
+        "My importance: Which tea?",
+        "My assign: Which tea?",
+    ]
+
+
+def test_agreement_compares_each_label_with_the_same_label():
+    """By hand: half agree, and a quarter would by chance: (.5 - .25) / (1 - .25)."""
+    ours = facts(("a", "okay"), ("b", "okay")).assign(label=["support", "not_support"])
+    given = ours.assign(label=["support", "partial_support"])
+    assert nugget_agreement(ours, given)["kappa"] == pytest.approx(1 / 3)
+    for first, second in ((ours, given.assign(run="x")), (ours.assign(run="x"), given)):
+        with pytest.raises(UsageError, match="only one of the two has a column run"):
+            nugget_agreement(first, second)
+    for label in ("Support", "support "):
+        with pytest.raises(DataError, match=f"the given labels have '{label}'"):
+            nugget_agreement(ours, given.assign(label=label))
 
 
 def test_the_list_is_cut_at_the_number_that_was_asked_for():
