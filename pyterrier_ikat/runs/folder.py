@@ -184,8 +184,10 @@ class RunFolder:
         """The scores: turn -> passage -> score, best first, without turns that have no passage.
 
         Raises:
-            DataError: when ``run.trec`` can't be read, or isn't the file that was written.
+            DataError: when the run is not finished, or ``run.trec`` can't be read or isn't the file
+                that was written.
         """
+        self.check_finished()
         path = self.path / RANKING_FILE
         written = self.parameters().get("sha256")
         if not path.is_file() or written != checksum(path):
@@ -243,8 +245,10 @@ class RunFolder:
         """The scores of each turn: index ``qid``, a column per measure.
 
         Raises:
-            DataError: when ``measures.csv`` can't be read, or isn't the file that was written.
+            DataError: when the run is not finished, or ``measures.csv`` can't be read or isn't the
+                file that was written.
         """
+        self.check_finished()
         path = self.path / MEASURES_FILE
         try:
             if self.parameters().get("measures_sha256") != checksum(path):

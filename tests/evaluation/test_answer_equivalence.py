@@ -106,6 +106,18 @@ def test_the_question_outlives_the_cut(tmp_path):
     assert found.reason.endswith(", texts cut")
 
 
+def test_a_long_question_leaves_room_for_both_texts(tmp_path):
+    """The question is the manual rewrite."""
+    folder = save(tmp_path)
+    long = turns(("1_1", "no", "rooibos " * 50, "green " * 50))
+    long = long.assign(qresolved="which tea " * 5)
+    found = AnswerEquivalence(folder, max_length=16).judge(long)[0]
+    # 16 tokens: 3 special, one separator, a quarter of the question, four of each text
+    ids = [2, *[10] * 4, 3, *[5] * 4, 3, *[9, 4] * 2, 3]
+    logits = direct(folder, ids, [0] * 6 + [1] * 10)
+    assert found.value == pytest.approx(float(logits.softmax(-1)[1]), abs=1e-5)
+
+
 def test_texts_are_cut_at_the_positions_of_the_network(tmp_path):
     folder = save(tmp_path)  # of 64 positions
     long = turns(("1_1", "which tea", "rooibos " * 90, "green " * 90))

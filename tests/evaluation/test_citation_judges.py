@@ -81,12 +81,22 @@ def test_a_response_has_its_citations_and_the_passages_it_used():
         ("the tea", "a tea", 0.5, 1.0),  # articles count in ROUGE alone
         ("tea", "mate", 0.0, 0.0),
         ("tea", "?", 0.0, 0.0),
+        ("?", "!", 0.0, 0.0),
     ],
 )
 def test_words_in_common(response, gold, rouge, f1):
     frame = pd.DataFrame({"qid": ["1_1"], "qanswer": [response], "gold_answer": [gold]})
     assert RougeL().judge(frame)[0].value == pytest.approx(rouge)
     assert TokenF1().judge(frame)[0].value == pytest.approx(f1)
+
+
+def test_the_reason_of_a_share_of_words_has_its_counts():
+    frame = pd.DataFrame(
+        {"qid": ["1_1"], "qanswer": ["Red tea."], "gold_answer": ["no tea at all"]}
+    )
+    for judge in (RougeL(), TokenF1()):
+        reason = judge.judge(frame)[0].reason
+        assert reason == "1 word in common, of 2 in the response and 4 in the gold answer"
 
 
 def test_words_of_a_text():
@@ -96,9 +106,23 @@ def test_words_of_a_text():
     assert longest_common_subsequence("aa", "a") == longest_common_subsequence("a", "aa") == 1
 
 
-@pytest.mark.parametrize(("text", "is_told"), [("чай", True), ("tea чай", False), ("te чай", True)])
-def test_texts_that_are_mostly_unread_are_told(text, is_told, recwarn):
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("чай", True),
+        ("tea чай", False),
+        ("te чай", True),
+        ("чай 12", True),  # digits are read
+        ("чай 123", False),
+        ("tea ...... !!", False),
+    ],
+)
+@pytest.mark.parametrize("name", ["qanswer", "gold_answer"])
+def test_texts_that_are_mostly_unread_are_told(text, is_told, name, recwarn):
     """By hand: of three and three letters half are read; of two and three fewer than half."""
-    frame = pd.DataFrame({"qid": ["1_1"], "qanswer": ["tea"], "gold_answer": [text]})
+    frame = pd.DataFrame({"qid": list("abc"), "qanswer": "tea", "gold_answer": "tea"})
+    frame[name] = [text, "tea", text]
     RougeL().judge(frame)
     assert bool(recwarn) is is_told
+    if is_told:
+        assert "2 of 3 responses or gold answers" in str(recwarn[0].message)

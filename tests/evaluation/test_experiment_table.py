@@ -77,6 +77,23 @@ def test_three_measures_have_a_row_each_below():
     assert shown.caption == "nDCG@5, RR(rel=1), AP(rel=1)"
 
 
+def test_a_baseline_in_any_place_has_no_row_below():
+    names = ["up", "base"]
+    chosen = {name: SCORES[name] for name in names}
+    shown = experiment_table(experiment_rows(chosen, [nDCG @ 5], "base", FIVE))
+    assert texts(shown.columns[1]) == [".7820↑", ".3200"]
+    assert texts(shown.below.columns[0]) == ["up"]
+    assert texts(shown.below.columns[1])[0].startswith("+.4620 [+")
+    assert pairs_that_differ({"b": HIGH, "a": LOW}, FIVE) == [("b", "a")]
+
+
+def test_each_measure_without_a_test_is_named():
+    scores = {"base": {"AP(rel=1)": [0.5] * 5, "RR(rel=1)": [0.5] * 5}}
+    scores["down"] = {"AP(rel=1)": [0.25] * 5, "RR(rel=1)": [0.75] * 5}
+    notes = experiment_table(experiment_rows(scores, [AP, RR], "base", FIVE)).notes
+    assert any("Not tested: down by AP(rel=1), down by RR(rel=1)." in note for note in notes)
+
+
 def test_nothing_is_untested_for_one_cluster_or_no_difference():
     one = Clusters("topic", ["x"] * 5)
     for clusters, measures in ((one, [nDCG @ 5]), (FIVE, [nDCG @ 5])):

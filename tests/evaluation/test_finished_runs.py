@@ -69,6 +69,9 @@ def test_what_stands_twice_is_named_by_all_its_columns():
     with pytest.raises(DataError, match="^turn 1_2, docno a occurs twice in the pool: keep one$"):
         check_once("the pool", frame, ["qid", "docno"], "keep one")
     check_once("the pool", frame[:3], ["qid", "docno"], "keep one")
+    pairs = pd.DataFrame({"qid": ["1_1", "1_2", "1_2", "1_1"], "docno": "a"})
+    with pytest.raises(DataError, match="^turn 1_2, docno a occurs twice"):
+        check_once("the pool", pairs, ["qid", "docno"], "keep one")
     with pytest.raises(DataError, match="^docno a occurs twice"):
         check_once("the pool", frame[:2], ["docno"], "keep one")
 
@@ -86,6 +89,10 @@ def test_a_cell_is_read_once_for_each_turn_that_shares_it():
     found = written_by(frame, "qlearned", "UpdatePtkb(llm)", reader)
     assert found == {"1_1": "1_1 ['x']", "1_2": "1_2 ['x']"}
     assert read == ["1_1", "1_2"]
+    equal = pd.DataFrame({"qid": ["1_1", "1_1"]})
+    equal["qlearned"] = pd.Series([["x"], ["x"]], dtype=object)
+    found = written_by(equal, "qlearned", "UpdatePtkb(llm)", lambda qid, cell: list(cell))
+    assert found == {"1_1": ["x"]}
     different = pd.DataFrame({"qid": ["1_1", "1_2", "1_1"], "qaction": ["ask", "ask", "answer"]})
     told = "turn 1_1 has rows with different qaction, 'ask' and 'answer': give one per turn"
     with pytest.raises(DataError, match=told):
@@ -115,6 +122,18 @@ def test_folders_are_runs_if_all_are_folders(tmp_path):
     for given in (one, one.path, str(one.path), one.path / "run.trec", FRAME):
         assert results_to_score("x", given)["docno"].tolist() == ["a", "b"]
         assert results_of("x", given)["docno"].tolist() == ["a", "b"]
+    (tmp_path / "mine.txt").write_bytes((one.path / "run.trec").read_bytes())
+    for read in (results_of, results_to_score):
+        assert read("x", tmp_path / "mine.txt")["docno"].tolist() == ["a", "b"]
+    half = tmp_path / "half.partial"
+    half.mkdir()
+    for name in ("run.trec", "turns.jsonl", "run.json"):
+        target = name if name == "run.json" else f"000000.{name}"
+        (half / target).write_bytes((one.path / name).read_bytes())
+    for path in (half, str(half), RunFolder(half)):
+        assert results_to_score("x", path)["docno"].tolist() == ["a", "b"]
+        with pytest.raises(DataError, match="half.partial is not a finished run"):
+            results_of("x", path)
     with pytest.raises(UsageError, match="run x is a int: give a frame, a run folder"):
         results_to_score("x", 5)
 
@@ -150,6 +169,11 @@ def test_each_folder_was_scored_with_the_default_judgements(tmp_path):
         given = {} if checksum is None else {"qrels_sha256": checksum}
         good.append(folder(tmp_path / name, results, dataset="ikat:sample", **given))
     assert qrels_of(good).equals(judged)
+    both = judged[judged["qid"].isin([first, second])].reset_index(drop=True)
+    of_two = {"dataset": "ikat:sample", "qrels_sha256": checksum_of(both)}
+    assert (
+        qrels_of([folder(tmp_path / "two", run(**{second: "a", first: "a"}), **of_two)]) is not None
+    )
     asked = {"dataset": "ikat:sample", "qrels_sha256": sums["some"]}
     bad = folder(tmp_path / "bad", run(**{first: "a"}), **asked)
     told = r"bad was scored with other judgements than the default ones of ikat:sample: give qrels="

@@ -5,7 +5,7 @@ import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import FillingJudge, Judge, UmbrelaJudge, parse_judgement
 
 
@@ -156,7 +156,7 @@ def test_a_judge_needs_the_texts_that_it_shows(make, column, refused, empty):
 @pytest.mark.parametrize("make", [Judge, UmbrelaJudge, FillingJudge])
 def test_each_column_that_a_judge_reads_is_asked_for(make):
     for column in ("text", *make.gold):
-        with pytest.raises(UsageError, match=f"reads {column}, which the frame lacks"):
+        with pytest.raises(DataError, match=f"reads {column}, which the frame lacks"):
             make(scripted()[0])(POOL.drop(columns=column))
 
 

@@ -241,7 +241,8 @@ def test_a_run_is_a_frame_a_folder_or_a_file(tmp_path):
 
 def test_notes_on_intervals_name_the_range_of_clusters():
     shown = pd.DataFrame({"unit": ["topic"] * 2, "clusters": [13, 9], "unit_from": ["", ""]})
-    assert note_on_intervals(shown).endswith("robust to clusters, over 9 to 13 topics.")
+    for rows in (shown, shown[::-1]):
+        assert note_on_intervals(rows).endswith("robust to clusters, over 9 to 13 topics.")
     assert note_on_intervals(shown.head(1)).endswith("over 13 topics.")
     turns = shown.assign(unit="turn", unit_from="qid")
     assert "of independent turns, over 9 to 13 turns. No dataset is known" in note_on_intervals(
@@ -252,11 +253,36 @@ def test_notes_on_intervals_name_the_range_of_clusters():
 def test_a_unit_needs_a_baseline_and_a_known_name():
     check_unit(None, None)
     check_unit("turn", "raw")
-    with pytest.raises(UsageError, match="unit='topic'.* give baseline"):
-        check_unit("topic", None)
+    for unit in ("topic", "turn"):
+        with pytest.raises(UsageError, match=f"unit='{unit}'.* give baseline"):
+            check_unit(unit, None)
     for call in (lambda: check_unit("week", "raw"), lambda: find_clusters(["1_1"], "week")):
         with pytest.raises(UsageError, match="unit='week'"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("qids", "conversations", "names", "source"),
+    [
+        (["a_1", "a_2"], ["x", "y"], ["x", "y"], "qconversation"),
+        (["a_1", "a_2"], [7, 7], ["7", "7"], "qconversation"),
+        (["a", "b"], ["a", "x"], ["a", "x"], "qconversation"),
+        (["a_1", "a_2"], ["x", None], ["a", "a"], "qid"),  # not of all turns
+        (["a_1", "a_2"], ["a_1", "a_2"], ["a", "a"], "qid"),  # the turns themselves
+        (["a_b_1", "a_b_2"], [None, None], ["a_b", "a_b"], "qid"),
+    ],
+)
+def test_where_the_conversations_of_turns_come_from(qids, conversations, names, source):
+    frame = pd.DataFrame({"qid": qids, "qconversation": pd.Series(conversations, dtype=object)})
+    others = [frame[["qid"]], frame[["qconversation"]], pd.DataFrame()]
+    found = find_clusters(qids, frames=[*others, frame])
+    assert found == Clusters("conversation", names, source)
+    again = find_clusters(qids, frames=[pd.concat([frame, frame]), frame])
+    assert again == found
+
+
+def test_a_topic_stands_before_the_first_hyphen():
+    assert find_clusters(["9-1-2_1", "9-1-3_1"], "topic").names == ["9", "9"]
 
 
 def test_ids_without_a_conversation_are_their_own_clusters():
@@ -327,6 +353,8 @@ def test_known_completions_are_told_with_their_price():
     [note] = cached_note(turns, 4)
     assert note.startswith("3 of the 4 completions")
     assert "price" not in note
+    [many] = cached_note([Turn(1, "", "", spend=Spend(known=1200))], 4321)
+    assert many.startswith("1,200 of the 4,321 completions")
     [priced] = cached_note([*turns, Turn(3, "", "", spend=Spend(known=1, worth=0.5))])
     assert priced.startswith("4 completions")
     assert "price of a call" in priced
@@ -358,6 +386,8 @@ def test_columns_of_success_need_patient_or_satisfied_users():
         ("seconds", 1234.567, "1,234.57"),
         ("cost", 0.12345, "0.1235"),
         ("calls", 2.5, "2.50"),
+        ("calls", 0, "0.00"),
+        ("cost", 0.0, "0.0000"),
         ("sessions", 1200, "1,200"),
         ("seconds", float("nan"), "–"),
     ],

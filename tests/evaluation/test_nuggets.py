@@ -241,9 +241,7 @@ def test_labels_of_two_runs_are_no_score_of_one_turn():
             "no column query in the pool",
         ),
         (
-            lambda llm: assign_nuggets(
-                said("a").drop(columns="query"), facts(("a", "vital")), llm
-            ),
+            lambda llm: assign_nuggets(said("a").drop(columns="query"), facts(("a", "vital")), llm),
             UsageError,
             "no column query in the responses",
         ),
@@ -355,7 +353,7 @@ def requests_of(llm):
     return asked
 
 
-def test_each_batch_of_labels_has_a_number_and_each_failure_counts():
+def test_each_batch_of_labels_has_a_number_and_failures_count():
     names = [(f"n{number}", "vital") for number in range(21)]
     llm, _ = scripted("?", json.dumps(["support"] * 10), "?")
     asked = requests_of(llm)

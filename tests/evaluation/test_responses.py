@@ -137,6 +137,8 @@ def test_groundedness_sees_the_used_passages_in_their_order():
     judged = evaluate_responses(turns(3), given, [Groundedness(llm)])
     assert judged["value"].tolist() == [1.0, 0.0, 0.0]
     assert judged["reason"].tolist()[2] == "the response is based on no passage"
+    assert judged["outcome"].tolist() == ["judged"] * 3
+    assert means(judged).loc["groundedness", ["mean", "n"]].tolist() == [1 / 3, 3]
     prompt = backend.asked[0][0]["content"]
     assert prompt.index("passage 10") < prompt.index("passage 11")
     assert "passage 12" not in prompt
@@ -379,10 +381,29 @@ def test_a_judge_of_ones_own_gives_a_value_where_it_judged(assessment):
         name = "own"
 
         def judge(self, responses):
-            return [assessment] * len(responses)
+            return [Assessment(1.0, "")] * (len(responses) - 1) + [assessment]
 
-    with pytest.raises(DataError, match="turn 9-1_1: own judged it, but gives no value"):
-        evaluate_responses(turns(1), answers(1), [Own()])
+    for count in (1, 2):
+        with pytest.raises(DataError, match=f"turn 9-1_{count}: own judged it, but gives no value"):
+            evaluate_responses(turns(count), answers(count), [Own()])
+
+
+def test_each_judge_has_the_columns_that_it_needs():
+    llm, model = scripted()
+    other = PairwisePreference(llm, against="theirs")
+    for judges in ([other], [RougeL(), other]):
+        with pytest.raises(UsageError, match="no column theirs in .* for preference over theirs"):
+            evaluate_responses(turns(1), answers(1), judges)
+    assert not model.asked
+
+
+def test_what_other_turns_say_is_not_looked_at():
+    given = answers(2).drop(columns="used").astype(object)
+    given.loc[given["qid"] == "9-1_2", "qanswer"] = 7
+    frame = response_frame(turns(1), given)
+    assert frame["qanswer"].tolist() == ["words of 1"]
+    both = given.assign(qpassages=column([["mine"]] * len(given)), used=True)
+    assert response_frame(turns(1), both)["qpassages"].tolist() == [["mine"]]
 
 
 ALL = [Completeness, Relevance, Naturalness, Preference]
@@ -400,6 +421,8 @@ def test_a_grade_is_on_the_scale_of_its_judge(judge):
     unable = "unable" if lowest < 0 else "judged"
     assert judged["outcome"].tolist() == ["failed", unable, *["judged"] * 3, "failed"]
     assert judged["reason"].tolist()[1:5] == ["because"] * 4
+    schema = judge(llm).kind.structure.schema
+    assert schema["properties"]["score"]["enum"] == list(range(lowest, highest + 1))
 
 
 def test_a_prompt_shows_only_what_a_judge_may_see():
@@ -574,7 +597,7 @@ def test_the_question_is_of_the_first_column_that_is_there(columns, asked):
 
 def test_chosen_turns_keep_their_order_and_lacking_are_named():
     chats = pt.get_dataset("ikat:sample").conversations
-    found = response_turns(chats, ["1-1_3", "1-1_1"])
+    found = response_turns(iter(chats), iter(["1-1_3", "1-1_1"]))
     assert found["qid"].tolist() == ["1-1_1", "1-1_3"]
     assert found.index.tolist() == [0, 1]
     assert {"qresolved", "qgoldptkb", "qptkb", "gold_answer"} <= set(found.columns)

@@ -207,6 +207,8 @@ def test_an_unfinished_run_is_scored_on_its_finished_batches(tmp_path):
     for given in ((runs,), (runs, QRELS)):
         table = ikat.evaluate(*given, measures=[MEASURE])
         assert table[[MEASURE, "turns"]].values.tolist() == [[by_hand(TURNS[:4]), 4]] * 2
+    assert ikat.breakdown(runs, QRELS, MEASURE)["turns"].sum() == 4
+    assert ikat.evaluation.differing_pairs(runs, QRELS, MEASURE) == []
     told = command(*runs)
     assert "Mean over 4 judged turns, those that all runs were asked, of 24." in told
     assert "half.partial isn't finished: it has 4 of 24 turns." in told

@@ -13,7 +13,7 @@ from pyterrier_ikat.evaluation import breakdown, differing_pairs, evaluate, per_
 from pyterrier_ikat.evaluation.evaluator import NotTestedWarning, OtherTurnsWarning
 from pyterrier_ikat.evaluation.inference import compare
 from pyterrier_ikat.evaluation.score_frame import ScoreFrame, about_turns, notes_on_turns
-from pyterrier_ikat.evaluation.scores import find_silent, scores_by_run
+from pyterrier_ikat.evaluation.scores import find_silent, natural_key, scores_by_run
 
 TEAS = [f"t{number}" for number in range(1, 13)]
 CHATS = [f"chat{number}" for number in range(1, 7) for _ in (1, 2)]
@@ -133,6 +133,9 @@ def test_only_frames_and_files_are_warned_of_for_other_turns(tmp_path):
         warnings.simplefilter("error", OtherTurnsWarning)
         table = evaluate({"mine": mine, "frame": frame}, judged, ["P@1"])
         evaluate({"frame": run(**{"1_1": "a", "9_9": "a"})}, judged, ["P@1"], turns=["1_1", "1_2"])
+        # it lacks a judged turn that isn't scored
+        whole = run(**{"1_1": "a", "1_3": "a", "9_9": "a"})
+        evaluate({"mine": mine, "frame": whole}, judged, ["P@1"])
     assert table["P(rel=1)@1"].tolist() == [0.5, 0.5]
     assert table.attrs["turns"] == [
         "Mean over 2 judged turns, those that mine was asked, of 3.",
@@ -160,6 +163,14 @@ def test_given_judgements_come_before_folders_and_datasets(teas, tmp_path):
         assert table["P(rel=1)@1"].tolist() == [10 / 12]
     with pytest.raises(UsageError, match=r"there are no judgements: give qrels=\.\.\."):
         evaluate({"x": at(BASE)})
+    found = run(**{"1-1_1": "sample-walk-001:0"})
+    own = folder(tmp_path / "own", found, dataset="ikat:sample")
+    assert evaluate({"x": own}, measures=["P@1"], dataset=teas)["turns"].tolist() == [1]
+
+
+def test_turns_sort_by_each_of_their_numbers():
+    ordered = ["a", "9-1_3", "9-1_12", "9-10_1", "10-1_1", "b2", "b10"]
+    assert sorted(reversed(ordered), key=natural_key) == [*ordered[1:5], "a", "b2", "b10"]
 
 
 def test_scores_of_a_turn_are_listed_in_the_order_of_qrels():

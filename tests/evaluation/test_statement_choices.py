@@ -102,6 +102,33 @@ def test_choices_for_turns_that_are_not_judged_do_not_count():
     assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [1.0, 0.0, 0.0]
 
 
+def test_a_new_statement_beside_those_of_other_turns_is_told():
+    ours = system(a_1=[("1", 2.0), ("I ski.", 1.0)], a_3=[("3", 1.0)])
+    with pytest.warns(UserWarning, match="1 statement that the topics lack .such as 'I ski.'"):
+        assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [0.5, 0.0, 1.0]
+
+
+def test_judgements_of_statements_are_a_frame_with_ids():
+    ours = system(a_1=[("1", 1.0)], a_3=[("3", 1.0)])
+    numbers = PTKB.assign(docno=PTKB["docno"].astype(int))
+    pd.testing.assert_frame_equal(ptkb_per_turn(ours, numbers), ptkb_per_turn(ours, PTKB))
+    for odd in ("ptkb", PTKB.drop(columns="docno")):
+        for score in (ptkb_per_turn, lambda ours, odd: evaluate_ptkb({"x": ours}, odd)):
+            with pytest.raises((DataError, UsageError), match="the PTKB qrels"):
+                score(ours, odd)
+
+
+def test_each_system_is_told_which_turns_it_lacks():
+    first, second = system(a_1=[("1", 1.0)]), system(a_1=[("2", 1.0)], a_2=[("1", 1.0)])
+    table = evaluate_ptkb({"first": first, "second": second}, PTKB)
+    assert table.attrs["turns"][1:] == [
+        "first lacks 2 judged turns, counted 0: a_2, a_3.",
+        "second lacks 1 judged turn, counted 0: a_3.",
+    ]
+    ranking = statement_ranking(first)
+    assert ranking.dtypes.astype(str).tolist() == ["object", "object", "float64", "int64"]
+
+
 def test_words_in_quotation_marks_are_a_new_statement():
     ours = system(a_1=[("1", 1.0), ('"42"', 0.5)])
     with pytest.warns(UserWarning, match="1 statement that the topics lack"):

@@ -156,6 +156,14 @@ def test_a_query_is_not_shown_twice(queries, draft, shown):
             "1 call, 12 tokens, 1 request without an answer, 0.5000 USD, 1.2 s",
         ),
         (
+            {
+                "spend": Spend(1, known=1, prompt_tokens=8, completion_tokens=4, cost=0.5),
+                "omitted": 1,
+            },
+            "1 call, 12 tokens, 0.5000 USD, 1 known completion, 1.2 s, "
+            "without the 1 oldest message of the history",
+        ),
+        (
             {"spend": Spend(known=3), "omitted": 4},
             "3 known completions, 1.2 s, without the 4 oldest messages of the history",
         ),

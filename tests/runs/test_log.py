@@ -270,6 +270,37 @@ def test_topics_that_cannot_be_saved_are_told(tmp_path):
         write_topics(tmp_path / "topics.json", [])
 
 
+def test_events_are_about_the_turn_that_they_name(log):
+    """Also after a later turn, and after the first one was taken back."""
+    log.append(SECOND)
+    log.append(replace(FIRST, response="Rooibos, once more."))
+    log.note({"event": "sent", "session": "1-1", "turn": 1, "seconds": 7.5})
+    [one] = log.dialogues()
+    assert [turn.response for turn in one.turns] == ["Rooibos, once more.", ""]
+    assert one.sent == {1: 7.5}
+    log.note({"event": "undone", "session": "1-1", "turn": 1})
+    log.append(replace(SECOND, response="Mint."))
+    learned = {"event": "learned", "session": "1-1"}
+    log.note(learned, learned)
+    [one] = log.dialogues()
+    assert [(turn.number, turn.response) for turn in one.turns] == [(2, "Mint.")]
+    assert one.learned is True
+    assert [turn["turn_id"] for turn in topics_of([one])[0]["turns"]] == [2]
+
+
+def test_facts_of_a_session_that_begins_again_are_the_last(log):
+    for users in (1, 2):
+        log.begin("1-1", "user-1", users=users)
+    assert log.dialogues()[0].more == {"users": 2}
+
+
+def test_a_writer_of_an_empty_log_knows_what_it_adds(tmp_path):
+    log = Log.create(tmp_path / "run", HEADER)
+    assert log.known == {}
+    log.begin("1-1", "user-1")
+    assert list(log.known) == ["1-1"]
+
+
 def test_a_response_received_without_a_reply_is_taken(log):
     log.append(SECOND)
     log.note({"event": "sent", "session": "1-1", "turn": 2, "seconds": None})
@@ -298,6 +329,7 @@ def test_one_event_is_one_line_and_those_of_a_moment_share_one(log):
     lines = [json.loads(line) for line in log.path.read_text(encoding="utf-8").splitlines()]
     assert lines[0] == {"event": "log", **HEADER}
     assert lines[-2] == sent
+    assert log.dialogues()[0].sent == {1: 1.0}  # of the last event
     assert [event["event"] for event in lines[-1]["events"]] == ["sent", "end"]
 
 

@@ -92,6 +92,20 @@ def test_checksums_are_those_of_the_files_whatever_is_given(tmp_path):
     assert folder.parameters()["method"] == "aqd"
 
 
+def test_a_ranking_without_its_checksum_is_refused(tmp_path):
+    folder = finished(tmp_path / "aqd")
+    write_parameters(folder.path, {"method": "aqd"})
+    with pytest.raises(DataError, match="not the file that this run wrote"):
+        folder.results()
+
+
+def test_a_run_without_a_method_has_the_name_of_its_folder(tmp_path):
+    folder = finished(tmp_path / "v1.2")
+    assert (folder.path / "run.trec").read_text() == "1_1 Q0 a 1 1 v1.2\n"
+    assert folder.partial == tmp_path / "v1.2.partial"
+    assert RunFolder(tmp_path / "v1.2.partial").partial == tmp_path / "v1.2.partial"
+
+
 WHOLE = gzip.compress(b'{"qid": "1_1"}\n' * 50, mtime=0)
 STAGES = {
     "cut short": WHOLE[:-12],
@@ -132,6 +146,8 @@ def test_the_order_of_columns_and_keys_is_not_in_a_checksum():
     frame = pd.DataFrame({"qid": ["1_1"], "qptkb": [{"1": "tea", "2": "milk"}]})
     other = pd.DataFrame({"qptkb": [{"2": "milk", "1": "tea"}], "qid": ["1_1"]})
     assert checksum_of(frame) == checksum_of(other)
+    days = [pd.DataFrame({"day": [pd.Timestamp(day)]}) for day in ("2023-01-01", "2024-01-01")]
+    assert checksum_of(days[0]) != checksum_of(days[1])
 
 
 def test_versions_are_those_of_python_and_of_what_is_installed():

@@ -54,6 +54,14 @@ def test_a_stopped_run_is_begun_and_not_finished(unfinished, tmp_path):
     assert (named.begun, named.complete) == (False, False)
 
 
+@pytest.mark.parametrize(
+    "read", [RunFolder.results, RunFolder.ranking, RunFolder.measures, RunFolder.turns]
+)
+def test_what_only_a_finished_run_has_is_not_said_to_be_damaged(unfinished, read):
+    with pytest.raises(DataError, match=r"is not a finished run. It was stopped: start it again"):
+        read(unfinished)
+
+
 def finished(path, **parameters):
     topics = pd.DataFrame({"qid": ["1_1"]})
     rows = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})

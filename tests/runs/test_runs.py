@@ -70,6 +70,9 @@ def test_any_finite_scores_keep_their_order_for_32_bit_readers(tmp_path_factory,
         (results(("1 1", "a", 1.0, 0)), "'1 1' can't be a qid"),
         (results(("1_1", "", 1.0, 0)), "'' can't be a docno"),
         (results(("1_1", None, 1.0, 0)), "None can't be a docno"),
+        (results(("1_1", "a", 2.0, 0), ("1_1", "b c", 1.0, 1)), "'b c' can't be a docno"),
+        (results(("1_1", "a\tb", 1.0, 0)), r"'a\\tb' can't be a docno"),
+        (results(("1_1", "a", 1.0, 0), ("1\u00a01", "a", 1.0, 0)), "can't be a qid"),
         (
             results(("1_1", "a", LOWEST, 0), ("1_1", "b", LOWEST, 1)),
             "turn 1_1: several passages have the lowest 32-bit score",
@@ -121,6 +124,11 @@ def test_scores_are_written_without_exponent_and_read_with_one(tmp_path):
 def test_a_whole_score_is_written_without_its_decimal(tmp_path):
     write_run(results(("1_1", "a", 2.0, 0), ("1_1", "b", 0.5, 1)), tmp_path / "x.trec")
     assert (tmp_path / "x.trec").read_text() == "1_1 Q0 a 1 2 ikat\n1_1 Q0 b 2 0.5 ikat\n"
+    scores = (100.0, 10.0, 0.0, -20.0)
+    rows = [("1_1", f"d{rank}", score, rank) for rank, score in enumerate(scores)]
+    write_run(results(*rows), tmp_path / "x.trec")
+    written = [line.split()[4] for line in (tmp_path / "x.trec").read_text().splitlines()]
+    assert written == ["100", "10", "0", "-20"]
 
 
 def test_a_run_name_with_white_space_stays_one_column(tmp_path):
@@ -285,6 +293,7 @@ def test_a_run_folder_holds_everything(written):
     assert (written.path / "measures.csv").read_text() == "qid,nDCG@5\n1_1,1.0\n"
     assert (written.path / "ledger.csv").read_text() == "stage\nanswer\n"
     assert written.parameters()["versions"]["pyterrier"]
+    assert written.turns_so_far() == ["1_1", "1_2"]
 
 
 def test_scores_that_were_changed_are_refused(written):

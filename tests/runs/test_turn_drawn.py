@@ -10,9 +10,11 @@ from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import ShownPassage, Turn
 from pyterrier_ikat.runs.answered_turn import (
     as_html,
+    doubts,
     effort,
     exchange_drawn,
     help_drawn,
+    messages_of,
     plain,
     sources_drawn,
     turn_drawn,
@@ -111,6 +113,42 @@ def test_marks_stand_behind_cited_sentences_alone():
     lines = plain(turn_drawn(turn, note=False)).split("\n")
     assert lines == ["Mint. Tea. [1][2] Or milk.", "", "[1] d1  one", "[2] d2  two"]
     assert turn.marked == "Mint. Tea. [1][2] Or milk."
+
+
+def test_numbers_behind_a_sentence_keep_their_order():
+    cited = (CitedSentence("Mint.", (2, 1)),)
+    turn = Turn(1, "tea?", "Mint.", SOURCES[:2], cited=cited)
+    assert plain(turn_drawn(turn, note=False)).split("\n")[0] == "Mint. [2][1]"
+    assert messages_of([turn])[1]["content"] == "Mint."
+
+
+def test_each_doubt_about_the_citations_is_told():
+    turn = Turn(1, "tea?", "x", cited=(CitedSentence("x", (), (9,)),), shown=SOURCES[:1])
+    assert doubts(turn) == [
+        "no passage has the number [9]",
+        "the answer cites none of the passages that it was shown",
+    ]
+    assert repr(turn).split("\n") == ["x", *(f"({doubt})" for doubt in doubts(turn))]
+    assert doubts(Turn(1, "tea?", "x", SOURCES)) == []
+
+
+def test_a_turn_that_found_nothing_says_so_below_its_rewrite():
+    turn = Turn(1, "tea?", "", rewrite="which tea")
+    assert repr(turn).split("\n") == ["rewrite     which tea", "", "(no passage found)"]
+
+
+def test_a_notebook_shows_the_utterance_and_the_answer():
+    page = Turn(1, "Which tea?", "Rooibos.", seconds=2.0)._repr_html_()
+    assert page.index("Which tea?") < page.index("Rooibos.") < page.index("2.0 s")
+
+
+def test_a_source_with_the_score_0_shows_it():
+    lines = plain(sources_drawn(Turn(1, "tea?", "x", SOURCES))).split("\n")
+    assert lines == [
+        *("[1] d1  (score 2.0000)", "    one"),
+        *("[2] d2  (score .0000)", "    two"),
+        *("[3] d3", "    (its text is not available)"),
+    ]
 
 
 def test_a_source_of_blanks_is_not_available():

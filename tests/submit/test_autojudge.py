@@ -87,6 +87,24 @@ def test_an_edited_response_is_reported_as_edited(run, tmp_path):
     assert not (tmp_path / "none.jsonl").exists()
 
 
+def test_a_response_is_reported_with_what_it_cites(run, tmp_path):
+    """Line breaks between its sentences don't part it from its citations."""
+    lines = [json.loads(line) for line in (run.path / "turns.jsonl").read_text().splitlines()]
+    lines[0]["response"] = lines[0]["response"].replace(". ", ".\n\n")
+    del lines[1]["qcitations"]
+    (run.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    write_reports(run, tmp_path / "r.jsonl", run_id="walks", team="ours")
+    assert "Th\u00e1t" in (tmp_path / "r.jsonl").read_text(encoding="utf-8")
+    first, second = reports(tmp_path / "r.jsonl")
+    assert [one["citations"] for one in first["responses"]] == [["d1"], ["d0", "d1"], []]
+    assert first["references"] == ["d1", "d0"]
+    assert [one["citations"] for one in second["responses"]] == [[], [], []]
+    assert second["references"] == []
+    for names in ({"run_id": "walks", "team": None}, {"run_id": "", "team": "ours"}):
+        with pytest.raises(UsageError, match="a report names run and team"):
+            write_reports(run, tmp_path / "none.jsonl", **names)
+
+
 @pytest.mark.real_data
 def test_real_responses_of_the_track_are_reports(ikat_data, tmp_path):
     """The 79 turns that one of the track's real runs of 2024 answered."""

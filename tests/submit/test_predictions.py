@@ -21,7 +21,8 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::pyterrier_ikat.conversations.download.OtherDataWarning"
 )
 GOVT = "mt-rag-govt-elser-512-100-20240611"
-TASKS = (("a<::>1", ("Tea?",)), ("a<::>2", ("Tea?", "Yes.", "And that?")), ("b<::>1", ("Dogs?",)))
+SAID = ("Tea?", "Yes.", "Green?", "No.", "And that?")
+TASKS = (("a<::>1", ("Tea?",)), ("a<::>2", SAID), ("b<::>1", ("Dogs?",)))
 TEXTS = {f"{number}-0-9": f"Tea number {number} is a drink." for number in range(12)}
 
 
@@ -97,6 +98,8 @@ def test_each_task_has_its_line_with_ten_passages_and_response(run, data, tmp_pa
     assert [(said["speaker"], said["text"]) for said in second["input"]] == [
         ("user", "Tea?"),
         ("agent", "Yes."),
+        ("user", "Green?"),
+        ("agent", "No."),
         ("user", "And that?"),
     ]
     assert [one["document_id"] for one in first["contexts"]] == list(TEXTS)[:10]
@@ -294,6 +297,66 @@ def test_ten_passages_of_equal_scores_are_no_problem(data, tmp_path):
 )
 def test_which_run_types_need_predictions(data, tmp_path, run_type, predictions, errors):
     assert len(checked(tmp_path, data, run_type, {"predictions": predictions})) == errors
+
+
+@pytest.fixture
+def plain(data, tmp_path):
+    """A run folder with a draft, a response and one passage for two of the three turns."""
+    topics = data.get_topics()
+    found = topics[:2].assign(docno="0-0-9", score=1.0, rank=0, used=True)
+    found = found.assign(qanswer="Yes, a caf\u00e9.", qdraft="A draft.")
+    folder = RunFolder(tmp_path / "plain")
+    folder.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
+    return folder
+
+
+def test_a_turn_without_passages_and_response_has_its_line(plain, data, tmp_path):
+    [problem] = write_predictions(plain, data, tmp_path / "a.jsonl", run_type="retrieval")
+    assert str(problem) == "warning: turn b<::>1, contexts: there is no passage"
+    assert [len(line["contexts"]) for line in lines_of(tmp_path / "a.jsonl")] == [1, 1, 0]
+    with pytest.raises(DataError, match=r"turn b<::>1, predictions\[0\].text: it is empty"):
+        write_predictions(plain, data, tmp_path / "b.jsonl", run_type="rag")
+    path = plain.path / "turns.jsonl"
+    first, second, third = (json.loads(line) for line in path.read_text().splitlines())
+    third["response"] = "No."
+    path.write_text("\n".join(map(json.dumps, (first, second, third))))
+    write_predictions(plain, data, tmp_path / "b.jsonl", run_type="rag")
+    said = [line["predictions"][0]["text"] for line in lines_of(tmp_path / "b.jsonl")]
+    assert said == ["Yes, a caf\u00e9."] * 2 + ["No."]
+    assert "caf\u00e9" in (tmp_path / "b.jsonl").read_text(encoding="utf-8")
+    path.write_text("\n".join(json.dumps(turn | {"response": ""}) for turn in (first, second)))
+    with pytest.raises(UsageError, match="plain has no responses"):
+        write_predictions(plain, data, tmp_path / "c.jsonl", run_type="rag")
+    with pytest.raises(DataError, match=r"plain lacks turns of mtrag:mini \(b<::>1, 1 in all\)"):
+        write_predictions(plain, data, tmp_path / "c.jsonl", run_type="retrieval")
+    more = [{"qid": qid} for qid in ("a<::>1", "a<::>2", "b<::>1", "z", "y")]
+    path.write_text("\n".join(map(json.dumps, more)))
+    with pytest.raises(DataError, match=r"plain has turns that aren't in mtrag:mini \(y, 2 in al"):
+        write_predictions(plain, data, tmp_path / "c.jsonl", run_type="retrieval")
+
+
+def test_passages_whose_texts_are_in_an_index_have_none(plain, data, tmp_path, monkeypatch):
+    def lacking(*arguments, **options):
+        raise UsageError("the texts are in the index")
+
+    monkeypatch.setattr(data, "text_loader", lacking)
+    write_predictions(plain, data, tmp_path / "a.jsonl", run_type="retrieval")
+    contexts = [line["contexts"] for line in lines_of(tmp_path / "a.jsonl")]
+    assert contexts == [[{"document_id": "0-0-9", "score": 1.0}]] * 2 + [[]]
+
+
+def test_scores_fall_and_texts_are_there_to_the_last_one(data, tmp_path):
+    contexts = [{"document_id": f"{score}", "score": score} for score in (3, 1, 2)]
+    predictions = [{"text": "Yes."}, {"text": ""}]
+    found = checked(tmp_path, data, "rag", {"contexts": contexts, "predictions": predictions})
+    assert [problem.field for problem in found] == ["contexts", "predictions[1].text"]
+
+
+def test_predictions_are_read_whole_or_not_at_all(tmp_path):
+    lines = [json.dumps(broken()), json.dumps(broken(task_id="b<::>1", contexts=["x"]))]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    with pytest.raises(DataError, match=r"can't be read as predictions, 1 error:\n.*contexts\[0\]"):
+        read_predictions(tmp_path / "p.jsonl")
 
 
 def test_a_file_beyond_the_checkers_size_is_an_error(data, tmp_path, monkeypatch):

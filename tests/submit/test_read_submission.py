@@ -33,6 +33,35 @@ def test_the_response_of_the_lowest_rank_is_read_wherever_it_is(tmp_path):
     assert read_submission(tmp_path / "run").turns["qanswer"].tolist() == ["Yes.", "Yes."]
 
 
+def test_ranks_of_responses_are_numbers(tmp_path):
+    """Rank 2 stands before rank 10: its scores are divided by 3, the other's by 11."""
+    document = valid(2023)
+    responses = document["turns"][0]["responses"]
+    responses[0] |= {"rank": 10, "text": "Other."}
+    better = copy.deepcopy(responses[0]) | {"rank": 2, "text": "Yes.", "ptkb_provenance": []}
+    better["passage_provenance"] = [{"id": IDS[2], "text": "", "score": 6.0}]
+    responses.append(better)
+    (tmp_path / "run").write_text(text_of(document))
+    read = read_submission(tmp_path / "run")
+    assert read.turns["qanswer"].tolist() == ["Yes.", "Yes."]
+    assert read.turns["qstatements"][0] == []
+    ranked = read.results.head(3)
+    assert ranked["docno"].tolist() == [IDS[2], IDS[0], IDS[1]]
+    assert ranked["score"].tolist() == pytest.approx([6 / 3, 3 / 11, 2 / 11])
+    assert ranked["used"].tolist() == [False, True, False]  # a mark that is missing is no
+
+
+def test_most_statements_of_all_turns_tell_the_year(tmp_path):
+    document = valid(2024)
+    del document["eval_response"]
+    first, second = (turn["responses"][0] for turn in document["turns"])
+    first["ptkb_provenance"] = []
+    second["ptkb_provenance"] = [1, 2, {"id": "1", "text": "I drink tea.", "score": 1.0}]
+    (tmp_path / "run").write_text(text_of(document))
+    with pytest.raises(DataError, match="can't be read as a submission of 2024, 2 errors"):
+        read_submission(tmp_path / "run")
+
+
 def test_statements_of_2025_become_ids_with_the_dataset(tmp_path):
     (tmp_path / "run").write_text(text_of(valid(2025)))
     assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("I drink tea.", 1.0)]

@@ -78,6 +78,7 @@ CASES = [
     (BOTH, edit(("run_name",), ...), "", "run_name", "missing"),
     (BOTH, edit(("run_name",), ""), "", "run_name", "give a name"),
     (BOTH, edit(("run_name",), "my run"), "", "run_name", "white space"),
+    (BOTH, edit(("run_name",), "my\trun"), "", "run_name", "white space"),
     (BOTH, edit(("run_type",), "lucky"), "", "run_type", "automatic or manual"),
     ((2023,), edit(("run_type",), "only_response"), "", "run_type", "automatic or manual"),
     ((2024,), edit(("eval_response",), "yes"), "", "eval_response", "valid boolean"),
@@ -119,6 +120,22 @@ CASES = [
         for rank, word in ((0, "at least 1"), (1.0, "valid integer"))
     ),
     (ALL, lambda d: again(d), "1", "responses[1].rank", "more than the 1"),
+    (ALL, lambda d: again(d, rank=2, text=" "), "1", "responses[1].text", "empty"),
+    (BOTH, lambda d: again(d, rank=2, text=LONG), "1", "responses[1].text", "251 words"),
+    (
+        (2025,),
+        lambda d: again(d, rank=2, citations={IDS[3]: 1.0}),
+        "1",
+        "responses[1].citations",
+        "not in the turn's references",
+    ),
+    (
+        (2024,),
+        lambda d: again(d, rank=2, ptkb_provenance=[1, 3]),
+        "1",
+        "responses[1].ptkb_provenance[1]",
+        "no statement",
+    ),
     # of the passages
     (BOTH, edit((*P, 1, "score"), 9.0), "1", PASSAGES, "is above the 3.0"),
     *(
@@ -165,6 +182,13 @@ CASES = [
         f"{STATEMENTS}[0].text",
         "write 'I drink tea.'",
     ),
+    (
+        (2023,),
+        edit((*S, 0, "text"), "I hate coffee."),
+        "1",
+        f"{STATEMENTS}[0].text",
+        "write 'I drink tea.'",
+    ),
     ((2023,), edit((*S, 1, "score"), 1.5), "1", STATEMENTS, "is above the 1.0"),
     ((2023,), edit((*S, 1, "score"), -math.inf), "1", f"{STATEMENTS}[1].score", "finite"),
     *(
@@ -201,6 +225,8 @@ WARNED = [
     (BOTH, edit((*P, 1, "score"), 3.0), "1", PASSAGES, "tied scores (1)"),
     (BOTH, edit((*P, 1, "score"), 3.0 - 1e-9), "1", PASSAGES, "read a tie"),
     (BOTH, edit((*P, 1, "id"), "msmarco-1"), "1", PASSAGES, "not an id of the collection"),
+    (BOTH, edit((*P, 1, "id"), f"x{IDS[1]}"), "1", PASSAGES, "not an id of the collection"),
+    (BOTH, edit((*P, 1, "id"), f"{IDS[1]}a"), "1", PASSAGES, "not an id of the collection"),
     (
         BOTH,
         edit((*P, 1), {"id": IDS[1], "score": 2.0}),
@@ -270,6 +296,40 @@ def test_each_defect_is_named(tmp_path, year, severity, change, turn, field, wor
         if (one.severity, one.turn, one.field) == (severity, turn, field) and word in one.message
     ], found
     assert severity == "error" or not [one for one in found if one.severity == "error"], found
+
+
+@pytest.mark.parametrize("year", BOTH)
+def test_the_passage_that_is_used_may_be_any(tmp_path, year):
+    document = valid(year)
+    response(document)["passage_provenance"][0]["used"] = False
+    response(document)["passage_provenance"][2]["used"] = True
+    assert check(tmp_path, year, text_of(document)) == []
+
+
+def test_all_faults_of_a_turn_are_named(tmp_path):
+    document = valid(2023)
+    del response(document)["text"]
+    response(document)["rank"] = "first"
+    response(document)["speed"] = 1
+    found = check(tmp_path, 2023, text_of(document))
+    names = ["rank", "speed", "text"]
+    assert sorted(problem.field for problem in found) == [f"responses[0].{name}" for name in names]
+
+
+def test_a_folder_is_no_submission(tmp_path):
+    with pytest.raises(DataError, match=r"can't be read \([A-Z][a-z ]+\); give the path"):
+        validate(tmp_path, DATA[2023])
+
+
+def test_a_year_that_the_file_does_not_tell_is_the_given_one(tmp_path):
+    """Without statements and without the field of 2024 it could be of either year."""
+    for year, fields in ((2023, []), (2024, ["eval_response"])):
+        document = valid(year)
+        document.pop("eval_response", None)
+        for turn in document["turns"]:
+            turn["responses"][0]["ptkb_provenance"] = []
+        found = check(tmp_path, year, text_of(document))
+        assert [one.field for one in found if one.severity == "error"] == fields
 
 
 @pytest.mark.parametrize("year", ALL)

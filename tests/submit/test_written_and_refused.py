@@ -156,6 +156,62 @@ def test_responses_that_cite_nothing_are_told(tmp_path):
         write(run, 2023, tmp_path / "out")
 
 
+def test_only_responses_that_should_cite_are_counted(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    for entries in ([{"sentence": "Yes.", "docnos": [], "unknown": [7]}], []):
+        edit_turns(run, 1, qcitations=entries)
+        with pytest.warns(UncitedWarning, match=r"^1 of 1 response without .* \(9-1_2\)"):
+            write(run, 2023, tmp_path / "out")
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_each_passage_that_a_response_rests_on_is_used(tmp_path, year):
+    run = made_run(tmp_path / "mine", Data(year))
+    edit_turns(run, 0, used=[IDS[2], IDS[0]])
+    write(run, year, tmp_path / "out")
+    used = read_submission(tmp_path / "out").results["used"].tolist()
+    assert used == [True, False, True, True, False, False]
+
+
+def test_statements_with_the_score_0_are_parted(tmp_path):
+    chosen = [("2", 0.0), ("1", 0.0)]
+    run = made_run(tmp_path / "mine", Data(2023), qstatements=[chosen] * 6)
+    assert write(run, 2023, tmp_path / "out") == []
+    first, second = read_submission(tmp_path / "out").turns["qstatements"][0]
+    assert (first, second[0]) == (("2", 0.0), "1")
+    assert second[1] < 0
+
+
+def test_a_user_without_statements_is_submitted(tmp_path):
+    data = Data(2025, ptkb={})
+    run = made_run(tmp_path / "mine", data)
+    header = {"run_id": "mine", "run_type": "automatic", "team": "t"}
+    assert write_submission(run, data, tmp_path / "out", **header) == []
+
+
+def test_a_turn_that_the_topics_lack_is_refused_without_passages(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    with (run.path / "turns.jsonl").open("a") as file:
+        file.write('{"qid": "8_8", "response": "Yes.", "used": []}\n')
+    with pytest.raises(DataError, match=r"the run has 1 turn that ikat:2023 lacks \(8_8\)"):
+        write(run, 2023, tmp_path / "out")
+
+
+def test_a_question_is_compared_behind_a_turn_without_one(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    edit_turns(run, 0, qutterance=...)
+    edit_turns(run, 1, qutterance="Cocoa?")
+    with pytest.raises(UsageError, match=r"asks 'Cocoa\?' in turn 9-1_2, ikat:2023 'Coffee\?'"):
+        write(run, 2023, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("year", "run_type"), [(2024, "only_response"), (2025, "generation-only")])
+def test_manual_rewrites_forbid_the_type_automatic_alone(tmp_path, year, run_type):
+    run = made_run(tmp_path / "mine", Data(year), qresolved="by hand")
+    write(run, year, tmp_path / "out", run_type=run_type)
+    assert read_submission(tmp_path / "out").run_type == run_type
+
+
 def test_where_nothing_can_be_written_is_told(tmp_path):
     run = made_run(tmp_path / "mine", Data(2023))
     (tmp_path / "file").write_text("mine")
@@ -217,6 +273,11 @@ def test_a_turn_that_cannot_be_read_is_not_missing_as_well(tmp_path):
 # Problems as lines, and the values of a file
 
 
+def test_numbers_of_several_digits_are_one_line_with_others():
+    problems = [Problem("error", "1_1", f"passages[{place}].score", "high") for place in (3, 12)]
+    assert format_problems(problems) == ["error: turn 1_1, passages[].score: high (2 times)"]
+
+
 def test_problems_beyond_the_most_lines_are_counted():
     problems = [Problem("error", "", f"field{letter}", "look") for letter in "abcd"]
     assert format_problems(problems, 4) == [f"error: field{letter}: look" for letter in "abcd"]
@@ -258,6 +319,12 @@ def test_texts_in_messages_are_printable_and_short():
         (b'{"a": 1}', [(1, {"a": 1})], []),
         (b'\xef\xbb\xbf{"a": 1}', [(1, {"a": 1})], [""]),
         (b'{"a": 1}\n\n{"b": 2}\n', [(1, {"a": 1}), (3, {"b": 2})], []),
+        (b'{"a": 1}\n \t\n{"b": 2}', [(1, {"a": 1}), (3, {"b": 2})], []),
+        (
+            '{"a": "one\u2028two\u0085"}\n{"b": 2}'.encode(),
+            [(1, {"a": "one\u2028two\u0085"}), (2, {"b": 2})],
+            [],
+        ),
         (b'{"a": 1}\n{"b"\n', [(1, {"a": 1})], ["line 2"]),
         (b'{"a": 1}\n{"b"\n{"c"\n', [], [""]),
         (b"1\n2\n", [], [""]),
