@@ -13,7 +13,7 @@ from rank.tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.distribute.on_ray import OnRay, _may_be_written, _Worker, cut
-from pyterrier_ikat.foreign import HeldFiles
+from pyterrier_ikat.foreign import HeldFiles, path_of
 
 
 @pytest.fixture
@@ -244,6 +244,22 @@ def test_a_worker_answers_with_number_result_and_indexes():
     failed = _Worker(Raises("t00"))({"number": 0, "cell": cell})
     error, indexes = pickle.loads(failed["cell"])
     assert isinstance(error, ikat.DataError)
+    assert indexes == {}
+
+
+def test_a_cache_that_differs_between_nodes_is_no_error(tmp_path):
+    class Caches(HeldFiles):
+        def fingerprint(self):
+            seen.append(1)
+            return str(len(seen))
+
+    seen = []
+    stage = Searches()
+    stage.index = Caches(str(tmp_path / "cache.db"))
+    assert path_of(stage.index) == stage.index.path
+    cell = pickle.dumps(turns(1))
+    result, indexes = pickle.loads(_Worker(stage)({"number": 0, "cell": cell})["cell"])
+    assert len(result) == 1
     assert indexes == {}
 
 

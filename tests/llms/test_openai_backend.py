@@ -230,6 +230,14 @@ def test_a_stream_is_asked_for_read_and_shown():
     assert given["stream"] is True
 
 
+def test_a_stream_is_shown_without_the_marks_that_are_named():
+    backend, _ = backend_with(Stream(EVENTS.replace(b'"fi"', b'"<ponder>hm</ponder>fi"')))
+    backend.reasoning = (("<ponder>", "</ponder>"),)
+    shown = []
+    assert backend.stream(REQUEST, shown.append).text == "<ponder>hm</ponder>fine"
+    assert shown[0] == "fi"
+
+
 @pytest.mark.parametrize(("reason", "calls"), [("stream is not supported", 2), ("no", 1)])
 def test_a_server_that_takes_no_stream_is_asked_for_the_whole(reason, calls):
     backend, client = backend_with(

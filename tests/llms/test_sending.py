@@ -112,6 +112,7 @@ def test_the_bar_counts_follow_ups_that_are_announced_or_come(model, bars):
         ask("a", "b"), lambda position, outcome: ask("c")[0] if "b" in outcome.text else None, 3
     )
     assert [bar.total for bar in bars] == [1, 2]  # one of the three was known
+    assert str(bars[0]) == "answer (m) 1/1"  # nobody knows what it cost
 
 
 def test_a_replay_shows_no_bar(monkeypatch):
@@ -749,3 +750,25 @@ def test_calls_of_a_model_that_answered_wait_for_none():
     assert model.reached
     model.ask(ask("b", "c"))
     assert seen == [True]
+
+
+def test_who_leaves_before_the_model_is_asked_costs_nothing():
+    model, entries = made(Script(AskerLeft()))
+    with pytest.raises(AskerLeft):
+        model.ask(ask("a"))
+    assert entries == []
+
+
+def test_the_answer_that_was_kept_first_is_everybodys():
+    cache = CompletionCache(":memory:")
+    request = ask("a")[0]
+    first = Completion("<think>hm</think>theirs", "other", None, 1, 1, 0.1, False)
+
+    def step(requests):
+        cache.put(request.key(Script().identity), first)
+        return echo(requests)
+
+    model, entries = made(Script(step), cache=cache, budget=Budget(**PRICES))
+    (outcome,) = model.ask([request])
+    assert (outcome.text, outcome.model, outcome.cached) == ("theirs", "other", False)
+    assert [entry.increments["cost"] for entry in entries] == [2.0]  # of our own call

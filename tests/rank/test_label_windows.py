@@ -572,3 +572,9 @@ def test_a_scorer_gets_statements_without_a_ranking():
 
     ikat.RankStatements(pt.apply.generic(score))(turns(qptkb=[PTKB, None]))
     assert seen == [["qid", "query", "qptkb", "docno", "text"]]
+
+
+def test_a_plan_counts_what_a_scorer_of_statements_asks():
+    ranker = ikat.RankStatements(ikat.LLMRerank(ikat.llm(Labels())))
+    topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+    assert ikat.plan({"x": ranker}, topics)["calls"].sum() > 0
