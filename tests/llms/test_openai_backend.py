@@ -481,9 +481,10 @@ def test_an_answer_without_a_completion_says_what_it_cost(name):
 
 
 def test_an_error_with_status_200_is_refused_by_its_code():
-    backend, _ = backend_with({"error": {"code": 403, "message": "no"}})
-    with pytest.raises(FatalLLMError, match="does not allow the call"):
-        backend.complete([REQUEST])
+    for more in ({}, {"choices": []}, {"choices": None}):
+        backend, _ = backend_with({"error": {"code": 403, "message": "no"}, **more})
+        with pytest.raises(FatalLLMError, match="does not allow the call"):
+            backend.complete([REQUEST])
 
 
 @pytest.mark.parametrize(
@@ -516,6 +517,8 @@ def test_a_stream_that_breaks_is_a_lost_call(broken, kind):
     with pytest.raises(Transient, match=kind) as raised:
         backend.stream(REQUEST, [].append)
     assert raised.value.unanswered is Unanswered.LOST
+    if kind == "no connection":
+        assert raised.value.reason.endswith(": gone")
 
 
 def test_what_belongs_to_no_request_is_fatal_when_refused():
@@ -561,6 +564,7 @@ def test_another_process_makes_connections_of_its_own(monkeypatch):
 @pytest.mark.parametrize(
     ("url", "key", "sent"),
     [(HERE, "", "none"), (HERE, " sk-1 ", "sk-1"), (THERE, "sk-2", "sk-2"), (THERE, "", None)]
+    + [(THERE, "none", "none"), (THERE, "abc", "abc")]
     + [(HERE, "sk…1", None), (HERE, "sk\x01", None)],
 )
 def test_a_key_is_needed_elsewhere_and_must_be_one(monkeypatch, url, key, sent):
@@ -572,6 +576,7 @@ def test_a_key_is_needed_elsewhere_and_must_be_one(monkeypatch, url, key, sent):
             backend.open()
     else:
         assert backend.open().api_key == sent
+        assert (sent in SECRETS) == (sent in ("sk-1", "sk-2"))  # neither a word nor a syllable
         backend.close()
 
 

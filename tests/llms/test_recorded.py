@@ -292,6 +292,11 @@ def test_missing_samples_and_items_are_named(recorded):
             '{"qid": "1_1", "stage": "answer", "completion": ["a", "b"], "model": "m"}',
         ),
         (
+            ("1_1", "answer", None, "d1"),
+            ["a"],
+            '{"qid": "1_1", "stage": "answer", "item": "d1", "completion": "a", "model": "m"}',
+        ),
+        (
             ("1_1", "answer", None, None),
             [],
             '{"qid": "1_1", "stage": "answer", "completion": [], "model": "m"}',

@@ -772,3 +772,25 @@ def test_the_answer_that_was_kept_first_is_everybodys():
     (outcome,) = model.ask([request])
     assert (outcome.text, outcome.model, outcome.cached) == ("theirs", "other", False)
     assert [entry.increments["cost"] for entry in entries] == [2.0]  # of our own call
+
+
+def test_an_error_of_a_follow_up_begins_no_further_call(monkeypatch):
+    pools, start = [], sending.Pool.start
+
+    def kept(self, threads):
+        pools.append(self)
+        start(self, threads)
+
+    def second(requests):
+        pools[0]._stop.wait(10)
+        return echo(requests)
+
+    def then(position, outcome):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sending.Pool, "start", kept)
+    backend = Script(echo, second, concurrency=1)
+    model, _ = made(backend)
+    with pytest.raises(ZeroDivisionError):
+        model.ask(ask(*"abcdefgh"), then)
+    assert backend.calls == [["a"], ["b"]]
