@@ -123,6 +123,41 @@ IDS = {
     "": None,
     "[1, 2] is not": None,
     "The relevant statement is [2] because not [3].": (["2"], [], False, set()),
+    "```\nNone\n```": ([], [], False, set()),
+    "3|4": (["3", "4"], [], False, set()),
+    "I don't know.\n\n2. Question: And limes?\nProvenance: [3]": None,
+    "[8]\n\n2. Question: And?\nProvenance: [3]": (["8"], [AGAIN], False, set()),
+    "- [1] I am.\n- [5] I run: not relevant.": (["1"], [], True, {"1", "5"}),
+    "- [1]\n- [5]\nProvenance: [1]": (["1", "5"], [], False, {"1", "5"}),
+    "[2]\n2. Provenance: 7": (["2"], [AGAIN], False, set()),
+    "[2]\nProvenance: 7 (diet)": (["2"], [AGAIN], False, set()),
+    "None.\nNo fact except age helps": ([], [], False, set()),
+    "2, 5 because of [7]": (["2", "5"], [], False, set()),
+    "8 (bike)\n9 things": None,
+    "8 (bike), 9": (["8", "9"], [], False, set()),
+    "8 (bike), 9 (age is not relevant)": None,
+    "[[5], [6]] are not relevant; [7]": (["7"], [], False, set()),
+    "[x] and [2]": (["2"], [], False, set()),
+    "1. a\n2. b [5]": (["1", "2"], [], True, set()),
+    "[1, 2] [3] I am. [5] I run.": (["1", "2", "3"], [], False, set()),
+    "[1] I own [2] I run.": (["1"], [], False, set()),
+    "- [1] I am.\n- [5] is too": (["1"], [AGAIN], False, set()),
+    "[1] I am vegan! [5] I run.": (["1", "5"], [], True, set()),
+    "[statement]": None,
+    "[": None,
+    'not {"id": 2}, but {"id": 3}': (["3"], [], False, set()),
+    '{"id": 3} {"id": 4}': (["3", "4"], [], False, set()),
+    '["a"] is not relevant, ["b"]': (["b"], [], True, set()),
+    "[x]\n3\n4": None,
+    "3\n\n4": (["3", "4"], [], False, set()),
+    "My two statements 2, 5 because of age": None,
+    "2, 5 because they are not relevant": None,
+    "1. a\nProvenance: 3\n4. b": (["1"], [AGAIN], True, set()),
+    "1. I am.\n2. None": (["1"], [], True, set()),
+    "Not relevant: \n2\nRelevant:\n3": (["3"], [], False, set()),
+    '{"not_relevant": [1], "relevant": [2]}': (["2"], [], False, set()),
+    '{"3": "Yes", "4": " No", "5": 0}': (["3"], [], False, set()),
+    "{'a': {'ids': [5]}, 'b': 1} is not relevant; [7]": (["7"], [], False, set()),
 }
 
 
@@ -151,6 +186,10 @@ COPIES = {
     "...": None,
     "a\n2. Question: x": ["a"],
     '["a"] x\ny': ["a"],
+    "```text\nI am vegan.\n```": ["I am vegan."],
+    "I own [1": ["I own [1"],
+    '{"a": "b"}': None,
+    '{"a": "b"} ["c"]': ["c"],
 }
 
 
@@ -179,6 +218,10 @@ SCORES = {
     '{"id": [3]}': ([("id", [3])], []),
     "[1, 2]": None,
     '{"a": {"score": 1}}': ([("a", {"score": 1})], []),
+    '{"id": 3, "score": 1}\n2. Question: x\n{"id": 4, "score": 1}': ([("3", 1)], []),
+    '{"id": 3, "score": 1} {"5": 1} {"id": 4, "score": 1}': ([("3", 1)], []),
+    '{"3": 1} {"id": 4, "score": 1}': ([("3", 1)], []),
+    '[x] {"3": 1}': ([("3", 1)], []),
 }
 
 
@@ -227,6 +270,10 @@ CHOSEN = [
      ["score nan of statement 2", f"score {10**400} of statement 3"]),
     ("scores", [("1", 0.1), ("2", 0.2), ("3", 0.3)],
      [("03", 0.3), ("2", 0.2), ("1", 0.1)], []),
+    ("copies", choice_of(["I am vegan.", "I own a dog.", "I run."]),
+     [("1", 1.0), ("2", 0.5), ("03", 1 / 3)], [ALL]),
+    ("copies", ["[2]"], [], ["no statement [2]"]),
+    ("scores", [("2", float("nan")), ("2", 0.5)], [("2", 0.5)], ["score nan of statement 2"]),
 ]  # fmt: skip
 
 
@@ -281,6 +328,8 @@ LABELS = {
     "1: x": "1",
     "": None,
     " 2 ": "2",
+    "[ 1 ]": "1",
+    "3. x": "03",
 }
 
 
@@ -290,7 +339,8 @@ def test_a_label_names_a_statement_by_number_or_words(label):
 
 
 def test_an_exact_id_is_named_before_a_number_of_its_value():
-    assert match_label(" (x1) ", {"x1": "I run.", "1": "I swim."}) == "x1"
+    assert match_label(" ( x1 ) ", {"x1": "I run.", "1": "I swim."}) == "x1"
+    assert match_label("1", {"١": "I run."}) == "١"
     assert match_label("1. I run", {"01": "I run.", "1": "I swim."}) == "1"
 
 
@@ -303,6 +353,7 @@ COPIED = {
     "": None,
     "1": None,
     "I’m vegan": None,
+    "3) I run.": "03",
 }
 
 
@@ -313,6 +364,9 @@ def test_a_copy_names_the_statement_that_it_resembles(copy):
 
 def test_exact_copies_come_first_and_of_equal_ones_the_first():
     assert match_copy(" I am A. ", {"1": "I am a", "2": "I am A."}) == "2"
+    assert match_copy("2. bundesliga FAN", {"1": "2. Bundesliga fan", "2": "Bundesliga fan"}) == "1"
+    assert match_copy("...", {"1": "!!!"}) is None
+    assert normalised("٣٠ years") == "30 years"
     assert match_copy("i am a", {"1": "I am A!", "2": "I am a?"}) == "1"
     assert normalised("I’m  a—B's ①_x!") == "im a bs 1_x"
 
@@ -337,6 +391,7 @@ def test_the_score_and_the_label_of_an_object():
         ("None [2]", False, True),
         ("None. But [2]", True, True),
         ("2\nnone", False, False),
+        ("none\n[2]", True, True),
         ("none\nexcept 2", True, False),
     ],
 )

@@ -53,6 +53,7 @@ def test_a_beginning_ends_with_a_sentence_or_a_line(text, ends):
     ("text", "words", "cut"),
     [
         ("One two. Three four. Five.", 5, "One two. Three four. Five."),
+        ("One. Two", 2, "One. Two"),
         ("One two. Three four. Five.", 4, "One two. Three four."),
         ("One two. Three four. Five.", 3, "One two."),
         ("One two. Three four. Five.", 2, "One two."),
@@ -97,6 +98,7 @@ READ = {
     "Oats\u00a0[1].": ("Oats.", [(1,)]),
     "[3] says no": ("Passage 3 says no", [(3,)]),
     "[1] and [3][1] say so.": ("Passages 1 and 3 say so.", [(1, 3)]),
+    "[1] and [3] say so.": ("Passages 1 and 3 say so.", [(1, 3)]),
     "[1, 2, 3] say so.": ("Passages 1, 2 and 3 say so.", [(1, 2, 3)]),
     "[1] Oats": ("[1] Oats", [()]),
     "Mint cools. [1] helps.": ("Mint cools. Passage 1 helps.", [(), (1,)]),
@@ -235,6 +237,12 @@ def test_a_cut_response_keeps_its_sentences_and_sources(words, text, sentences):
     cited = read_citations("One two [1]. Three four [2]. Five.\n\nSources: [3]", 3).cut(words)
     assert cited.text == text
     assert [sentence[:2] for sentence in cited.sentences] == [*sentences, ("", (3,))]
+    twice = CitedText("Yes. Yes.", (CitedSentence("Yes.", (1,)), CitedSentence("Yes.", (2,))))
+    assert twice.cut(1) == ("Yes.", (("Yes.", (1,), ()),))
+    long = CitedText(
+        "One two three. One", (CitedSentence("One two three.", (1,)), CitedSentence("One"))
+    )
+    assert long.cut(2) == ("One two", (("One two", (1,), ()),))
     assert CitedText("One two three.").cut(2) == ("One two", ())
 
 
@@ -326,6 +334,8 @@ def test_a_title_of_sources_is_held_back_until_it_is_none(end, shown):
         ("- Tea [1].\n- ", None, "- Tea."),
         ("[9] Tea [1]. Tea [2]. X", None, "[9] Tea. [1] Tea. [2] X"),
         ("", None, ""),
+        ("- ", None, ""),
+        ("Tea [1]. Tea", None, "Tea. [1] Tea"),
         ("[1", None, ""),
     ],
 )
@@ -337,3 +347,7 @@ def test_marks_are_removed_whatever_their_numbers():
     assert without_marks("Tea [1] [7]. It (Doc 2) is red since [2023].") == (
         "Tea. It is red since [2023]."
     )
+
+
+def test_a_mark_of_another_search_cites_nothing_that_was_shown():
+    assert read_citations("Oats 【4:0†source】.", 3).sentences == (("Oats.", (), (0,)),)

@@ -37,6 +37,8 @@ VALUES = {
     "['\\d']": [["\\d"]],
     "no value": [],
     "": [],
+    "[x [1]]": [[1]],
+    "['a\\']', 1]": [["a']", 1]],
 }
 
 
@@ -87,6 +89,7 @@ def test_values_are_read_99_deep(depth):
         ("{'1': 2, 'b': 4, ", None),
         ("{'a': 1, 'b': ", None),
         ("[1, " + "x, " * 49, [1]),
+        ("[1, [" + "2, " * 60, [1]),
         ("[1, " + "x, " * 50, None),
     ],
 )
@@ -203,3 +206,7 @@ def test_an_object_that_does_not_fit_is_none(field, value):
 def test_a_text_that_is_no_such_object_is_none(text):
     read = WHOLE_OBJECT.read(text)
     assert (read is None) == (text.strip() != as_object())
+
+
+def test_a_value_that_is_too_deep_for_python_is_none():
+    assert value_at("[" * 100_000, 0) == (None, None)

@@ -21,6 +21,9 @@ READ = {
     "x [1]": None,
     "prose": None,
     "I can't help with that.": None,
+    "```json\nnone\n```": [],
+    '[{"message": 1}, {mess}]': None,
+    '[] {"a": 1}': [],
 }
 
 
@@ -44,6 +47,7 @@ VEGAN = {"message": 1, "words": "I am vegan", "statement": "I am vegan!"}
         (["[1]", "#2"], ["1", "2"], []),
         (["1, 2"], ["1", "2"], []),
         (["x"], ["x"], []),
+        (["[x]"], ["x"], []),
         (["none", None, "", 0], [], []),
         ([9, "9"], [], ["no known statement '9'"]),
         (["y" * 30], [], [f"no known statement '{'y' * 20}'"]),
@@ -133,3 +137,16 @@ def test_new_ids_follow_the_highest_that_was_ever_given():
     assert learned.statements[-1]["replaces"] == ["1"]
     assert highest_number(["3", "12", "x", "²"]) == 12
     assert highest_number([]) == 0
+
+
+def test_a_statement_is_replaced_once_and_found_by_its_number():
+    known = {"01": "I live in Lyon.", "2": "I am vegan."}
+    items = [{**OSLO, "statement": text, "replaces": [1]} for text in ("A.", "B.")]
+    learned = merge(items, known, MESSAGES)
+    assert learned.ptkb == {"2": "I am vegan.", "3": "A.", "4": "B."}
+    assert [statement["replaces"] for statement in learned.statements] == [["01"], []]
+
+
+def test_a_message_without_words_is_no_source():
+    learned = merge([{"message": 1, "words": "?!", "statement": "A."}], {}, {1: "!"})
+    assert (learned.ptkb, len(learned.dropped)) == ({}, 1)

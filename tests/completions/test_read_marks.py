@@ -71,6 +71,7 @@ def test_a_mark_has_its_numbers_and_ends_behind_its_bracket(mark):
         "[Doc 1)",
         "[see 1]",
         "[cf. 1]",
+        "（1）",
         "(Doc 1†source)",
         "【4:0†a",
         "[[1]",
@@ -94,6 +95,7 @@ def test_what_is_no_mark(text):
 
 
 def test_a_round_mark_may_stand_before_a_bracket():
+    assert mark_at("（Doc 1）(oats)", 0) == (0, 7, (1,), True, False)
     assert mark_at("(Doc 1)(oats)", 0) == (0, 7, (1,), True, False)
 
 

@@ -73,6 +73,15 @@ ANSWERS = {
     "<|channel>thought a<|channel>b<channel|>c": "c",
     "Here is my thought process: a\nb Here is my response: Paris": "Paris",
     "<ponder>hm</ponder>Paris": "<ponder>hm</ponder>Paris",
+    "<|channel|>final<|message|>Paris<|channel|>analysis<|message|>hm": "Paris",
+    "Paris.<|im_start|>assistant\nMore": "Paris.",
+    "<|channel>hm<channel|>Paris": "Paris",
+    "<THINK>a</THINK>b": "b",
+    'Say "<THINK>" first': 'Say "<THINK>" first',
+    'Say "<think>...</think>" first': 'Say "<think>...</think>" first',
+    "Here is my thought process: a Here is my response: b. Here is my response: c": (
+        "b. Here is my response: c"
+    ),
 }
 
 
@@ -89,6 +98,7 @@ def test_the_answer_is_outside_of_reasoning_and_other_turns(text):
         "<think>a</think>b<think>c",
         "<|channel|>analysis<|message|>hm",
         "analysishm",
+        '"<think>"hm',
         "thought\nhm",
     ],
 )
@@ -151,6 +161,7 @@ def test_a_tag_around_the_whole_text_is_removed(text, inner):
     ("text", "wrapped"),
     [
         ("<verdict x=1>a</Verdict>", True),
+        ("<Verdict>a</Verdict>", True),
         ("<v>a", False),
         ("a</v>", False),
         ("<v>a</v>b", False),
@@ -228,6 +239,7 @@ def test_an_unknown_mark_is_named(text):
 
 def test_a_tag_that_nobody_asked_for_is_unknown():
     assert unknown_mark("<verdict>x") == "<verdict>"
+    assert unknown_mark("[NOTE] x", [{"role": "system", "content": "Judge."}, *ASKED]) == ""
     assert unknown_mark("◁x▷ a") == "◁x▷"
 
 
@@ -243,6 +255,7 @@ def test_a_tag_that_nobody_asked_for_is_unknown():
         ("<|think|>", "<|think|>", "<|think| >"),
         ("<<SYS>>", "<<SYS>>", "<SYS>"),
         ("<|turn>", "<|turn>", "<|turn x>"),
+        ("<|turn> model", "<|turn>model", "<|turn>models"),
         ("<turn|>", "<turn|>", "<turn| x>"),
     ],
 )
@@ -257,6 +270,7 @@ def test_a_token_of_a_tokenizer_is_a_mark_or_a_part():
     assert [is_mark(token) for token in tokens] == [True, True, True, True, False, False, False]
     for token in ("<answer>", "</Final_Answer>", "<output>", "</response>", "<think>", "</reason>"):
         assert is_mark(token)
+    assert is_mark("<|close|>")
     assert is_mark("<ponder>", PONDER)
     assert is_mark("<|Im_Middle|>")
 

@@ -73,6 +73,14 @@ QUERIES = {
     'Sure:\n["a", ["b"], "c': [],
     "1. 1. 1. a": ["1. a"],
     "None": [],
+    '1. tea ["a"]\n2. b': ['tea ["a"]', "b"],
+    '{"Queries": ["a"], "other": "b"}': ["a"],
+    '["**a**", "b  c"]': ["a", "b c"],
+    "a\na": ["a"],
+    "1. tea one\n2. tea one\n3. tea o": ["tea one"],
+    "1. Head:\n   - a\n      - why\n   - b": ["a", "b"],
+    "- Head:\n   - a\n\t- why\n   - b": ["a", "b"],
+    "```text\na\nb\n```": ["a", "b"],
 }
 
 
@@ -110,6 +118,9 @@ REWRITES = {
     LOOP: "",
     f"{LOOP}\nIs it?": "",
     "<think>a</think>": "",
+    "Sure：\nIs it?": "Is it?",
+    "Rewrite: None": "",
+    "```text\nIs it?\n```": "Is it?",
 }
 
 
@@ -129,6 +140,7 @@ def test_a_rewrite_is_the_first_line_that_is_a_query(text):
         ('{"message": ""}', ""),
         ('{"Message": 1, "message": "a"}', "a"),
         ('{"message": 1}', None),
+        ('{"old message id": "a"}', None),
         ('{"other": "a"}', None),
         ('x {"message": "a"}', None),
         ("none", None),
@@ -153,6 +165,8 @@ BOTH = {
     "Response: b\nRewrite: a?": None,
     "Rewrite:\nResponse: b": None,
     "Rewrite: a?\nResponse: ": None,
+    '**Rewrite**: "a?"\n\nI resolved it.\nResponse: b': ("a?", "b"),
+    "Rewrite:\nReason: x\nResponse: b": None,
 }
 
 
@@ -168,6 +182,8 @@ def test_a_rewrite_and_an_answer_stand_behind_their_labels(text):
         ("Rewrite: a?\nResponse: b", "a?"),
         ("a?", "a?"),
         ("Reason: r", ""),
+        ("Rewrite:\nReason: x", ""),
+        ('Reason: r\nRewrite: "a?"', "a?"),
         ("Reason: r\nRewrite:", ""),
     ],
 )
@@ -272,9 +288,14 @@ PASSAGES = {
     "...": "",
     LOOP: "",
     "Text: I can't help with that.": "",
+    "```\nOats.\n```": "Oats.",
 }
 
 
 @pytest.mark.parametrize("text", PASSAGES)
 def test_a_passage_is_one_line_without_what_leads_to_it(text):
     assert parse_passage(text) == PASSAGES[text]
+
+
+def test_a_lead_in_may_have_a_lone_surrogate():
+    assert parse_passage("Here\ud800:\nOats.") == "Oats."

@@ -83,6 +83,9 @@ def test_lines_of_fences_are_removed():
         (("x" * 63 + "y") * 20, 256, 1),
         (("x" * 64 + "y") * 20, 1300, 0),
         ("x" * 1200 + "yz" + "x" * 1300, 482, 2),
+        ("a" * 1201, 240, 1),
+        ("a" * 1300 + "bcd" * 500, 480, 2),
+        ("\ud800" + "a" * 1300, 241, 1),
         ("abcde" * 300 + "ab", 242, 1),
     ],
 )
@@ -177,6 +180,9 @@ NO_QUERY = {
     "": False,
     "No queries.\n" + "x" * 288 + ".": True,
     "No queries.\n" + "x" * 289 + ".": False,
+    "There’s no need to search.": True,
+    "No queries are needed because of it, but tea is.": False,
+    "no search queries tutorial": False,
 }
 
 

@@ -60,6 +60,8 @@ SCORES = {
     "x\nScore\n2": (2, "x"),
     "Score: 3\nlast": (3, "last"),
     "first\nScore is bad\n1": None,
+    "Score: –1": (-1, ""),
+    "Reason: It skips.\nScore: 2": (2, "It skips."),
 }
 
 
@@ -84,6 +86,9 @@ YES_NO = {
     "verdict = no": (False, ""),
     '{"verdict": 1}': None,
     "Verdict: yes; no": (True, ""),
+    '{"verdict": "\\n yes"}': (True, ""),
+    "Verdict: yes, no": None,
+    "Verdict: maybe, yes": None,
 }
 
 
@@ -143,6 +148,8 @@ NUMBERS = {
     '{"nuggets": [1000001]}': None,
     "Nuggets: 12%": None,
     "Nuggets: 2 birds": None,
+    "Nuggets: (1, 3": None,
+    "Nuggets: 3, 1, 3": ([3, 1], "3, 1, 3"),
 }
 
 
@@ -168,6 +175,7 @@ ACTIONS = {
     "**ask**": None,
     'Action: ASK\nquestion: "Q?",': ("ask", "Q?"),
     '{"action": 3}': None,
+    "<think>Action: ask</think>answer": ("answer", ""),
 }
 
 
@@ -230,6 +238,13 @@ LABELS = {
     "3 or 4": None,
     "2, 3": None,
     "1\n2. b": 1,
+    "It names 2 sizes.\n3": None,
+    "Of 5\n3": None,
+    "3 highly relevant\n2": None,
+    "**3**\nIt names 5 sizes.": 3,
+    "3\n**2**": None,
+    "Score: −1": None,
+    "It is 3/4.": 3,
 }
 
 
@@ -267,6 +282,9 @@ RANKINGS = {
     "2.5 and 3%": None,
     "id: 7": [7],
     "[2] > [1]\n2. Question: [3] > [4] > [5]": [2, 1],
+    "[2] > [1] of 30, 40, 50 texts": [2, 1],
+    "［2］ > ［1］ of 30, 40, 50 texts": [2, 1],
+    "【2】 > 【1】 of 30, 40, 50 texts": [2, 1],
 }
 
 
@@ -277,6 +295,12 @@ def test_a_ranking_is_the_longest_list(text):
 
 def test_a_label_has_its_own_highest():
     assert [parse_label(text, 2) for text in ("2", "2/2", "3", "1 out of 2")] == [2, 2, None, 1]
+    scaled = ("Label (0-2): 1", "Score: 1/2", "Score: 1/4")
+    assert [parse_label(text, 2) for text in scaled] == [1, 1, None]
     assert parse_label("2", 1) is None
     assert without_scale("Score (0 to 2): 0-2, 0-20, 10-2", 2) == "Score (): , 0-20, 10-2"
     assert grade(2) != grade(3)
+
+
+def test_a_verdict_without_a_reason_says_so():
+    assert read_score("2", -1, 3) == read_score('{"score": 2}', -1, 3) == (2, NO_REASON)
