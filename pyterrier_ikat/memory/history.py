@@ -89,7 +89,8 @@ class History:
                 self._current.pop(replaced_id, None)
                 if self._index is not None:
                     self._index.put(replaced_id, None)
-            if statement["statement"]:
+            # A statement that is said again holds since it was first said.
+            if statement["statement"] and statement["id"] not in self._current:
                 self._current[statement["id"]] = (entry, statement)
                 if self._index is not None:
                     self._index.put(statement["id"], statement["statement"])

@@ -296,7 +296,7 @@ class Reproduction:
             options = dict(row.options)
             if self.prompts:
                 options["prompts"] = self.prompts
-            turns = self._turns_to_run(RunFolder(self.out(part) / row.name), judged)
+            turns = self._turns_to_run(RunFolder(self.out(part) / row.folders(1)[0]), judged)
             key = repr((turns, sorted(options.items(), key=str)))
             group = groups.setdefault(key, _RunGroup([], turns, options))
             group.names.append(row.name)

@@ -2,13 +2,16 @@
 
 import json
 import os
+from threading import Thread
 
 import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import known_statements
 from pyterrier_ikat.memory.history import History, StatementIndex, digests, without, words_of
-from pyterrier_ikat.memory.memory_file import MemoryFile
+from pyterrier_ikat.memory.memory_file import LOCK_TIMEOUT, MemoryFile
+from pyterrier_ikat.retrieve.eager import LexicalIndex
 
 LYON, OSLO, DOG, TEA = "I live in Lyon.", "I live in Oslo.", "I own a dog.", "I like tea."
 
@@ -389,3 +392,262 @@ def test_a_user_has_an_id(memory, user):
     ):
         with pytest.raises(ikat.UsageError, match="give the user's id, a text"):
             call(user)
+
+
+def test_a_statement_said_again_is_dated_as_its_memory():
+    again = learned(3, "b", 4, statement("2", OSLO, 4, ["3"]))
+    events = [
+        learned(1, "", 0, statement("1", LYON, 0)),
+        learned(2, "a", 1, statement("2", OSLO, 1, ["1"]), statement("3", "I stay in Nice.", 1)),
+        again,
+    ]
+    history = History(events)
+    dated = {"2": f"{OSLO} (said 2024-01-02, a, turn 1)"}
+    assert history.known(dated=True) == dated
+    assert known_statements(history.memories(), dated=True) == dated
+    history.take(undone(4, "a", 1))
+    dated = {"1": LYON, "2": f"{OSLO} (said 2024-01-03, b, turn 4)"}
+    assert history.known(dated=True) == dated
+    assert known_statements(history.memories(), dated=True) == dated
+    history.take(undone(5, "b", 1))
+    assert history.memories()[1]["until"] == "2024-01-05"
+
+
+def test_what_a_repeat_replaced_is_back_when_it_is_undone():
+    events = [
+        learned(1, "", 0, statement("1", LYON, 0)),
+        learned(2, "a", 1, statement("2", OSLO, 1, ["1"]), statement("3", "I stay in Nice.", 1)),
+        learned(3, "b", 4, statement("2", OSLO, 4, ["3"])),
+    ]
+    assert [memory["replaces"] for memory in History(events).memories()] == [[], ["1", "3"], []]
+    history = History([*events, undone(4, "b", 1)])
+    assert [memory["replaces"] for memory in history.memories()] == [[], ["1"], []]
+    assert list(history.known()) == ["2", "3"]
+    moved = learned(4, "c", 1, statement("4", "I live in Rome.", 1, ["5", "2"]))
+    left = without([*events, moved], "2")
+    assert [row["replaces"] for event in left[1:] for row in event["learned"]] == [
+        [],
+        [],
+        [],
+        ["5", "2", "1", "3"],
+    ]
+    assert list(History(left).known()) == ["4"]
+
+
+def test_the_past_of_a_session_begins_after_what_was_undone():
+    events = [
+        learned(1, "a", 1, statement("1", LYON)),
+        undone(2, "a", 1),
+        learned(3, "b", 1, statement("2", DOG)),
+        learned(4, "c", 1, statement("3", TEA)),
+    ]
+    history = History(events)
+    assert history.before("c", 1).known() == {"2": DOG}
+    assert history.before("d", 1).known() == {"2": DOG, "3": TEA}
+
+
+def test_dates_and_turns_are_no_words_of_a_statement():
+    index = History([learned(1, "a", 1, statement("1", LYON))]).index
+    assert index.search("said 2024 turn", 9) == []
+    assert index.search("Lyon", 9) == StatementIndex({"1": LYON}).search("Lyon", 9)
+
+
+def test_a_changed_message_is_noticed_after_a_statement_is_forgotten():
+    events = [learned(1, "a", 2, statement("1", LYON), said=digests(["x", "y"]))]
+    left = History(without(events, "1"))
+    assert left.first_changed_turn("a", ["x", "y"]) is None
+    assert left.first_changed_turn("a", ["x", "z"]) == 2
+    assert left.first_changed_turn("a", ["x ", "y"]) == 1
+
+
+def test_scores_and_ties_are_those_of_an_index_made_anew():
+    texts = {
+        "9": "My dog likes my other dog and tea.",
+        "10": TEA,
+        "8": TEA,
+        "7": "I walk a cat by the sea, like my dog.",
+        "6": "Sea.",
+    }
+    index = StatementIndex(texts)
+    for question in ("tea", "dog cat sea walk other", "likes a dog's tea, dog"):
+        for n in (1, 2, 9):
+            assert index.search(question, n) == LexicalIndex(texts.items()).search(question, n)
+    assert [name for name, _ in index.search("tea", 2)] == ["8", "10"]
+
+
+def test_a_file_of_no_run_is_not_taken_by_a_run(tmp_path):
+    file = MemoryFile(tmp_path / "m.jsonl")
+    with file.changing():
+        file.append(learned(1, "a", 1, statement("1", LYON)))
+    with pytest.raises(ikat.DataError, match="was not made by the run r: give each run a file"):
+        MemoryFile(tmp_path / "m.jsonl", "r")
+
+
+def test_users_are_for_one_thread_at_a_time(memory):
+    memory.add("u", [LYON])
+    other = Thread(target=memory.users)
+    with memory._file.users():
+        other.start()
+        other.join(0.02)
+        assert other.is_alive()
+    other.join(20)
+    assert not other.is_alive()
+
+
+def test_what_others_write_before_the_lock_is_seen_in_it(memory, monkeypatch):
+    """A lock of the file alone, which another program holds until it has changed the file."""
+    memory.add("u", [LYON])
+    other = ikat.UserMemory(memory.path)
+    locks = []
+
+    class Lock:
+        def __init__(self, path, timeout):
+            locks.append((path, timeout))
+
+        def __enter__(self):
+            if len(locks) == 1:
+                other.add("u", [DOG])
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setattr("filelock.FileLock", Lock)
+    memory.add("u", [TEA])
+    assert memory.known("u") == {"1": LYON, "2": DOG, "3": TEA}
+    assert locks == [(memory.path.with_name(".users.jsonl.lock"), LOCK_TIMEOUT)] * 2
+
+
+def test_lines_are_added_one_after_the_other_and_in_their_letters(tmp_path):
+    file = MemoryFile(tmp_path / "m.jsonl")
+    first = learned(1, "a", 1, statement("1", "Søt te."))
+    second = learned(2, "b", 1, statement("2", "half \ud800"))
+    with file.changing():
+        file.append(first)
+        file.append(learned(2, "b", 1, statement("2", TEA)))
+        with file.users() as users:
+            assert list(users["u"].known()) == ["1", "2"]
+    with file.changing():
+        file.rewrite([first, second])
+    _, *lines = file.path.read_text(encoding="utf-8").splitlines()
+    assert "Søt te." in lines[0]
+    with MemoryFile(file.path).users() as users:
+        assert users["u"].known() == {"1": "Søt te.", "2": "half ?"}
+
+
+def test_an_encoder_may_be_a_folder(tmp_path):
+    assert ikat.UserMemory(tmp_path / "m.jsonl", encoder=tmp_path).encoder == str(tmp_path)
+
+
+def test_a_time_and_a_turn_are_asked_for_together(memory):
+    memory.add("u", [LYON], when="2024-01-01")
+    memory.add("u", [DOG], when="2024-01-03")
+    assert memory.known("u", "a", 1, as_of="2024-01-02") == {"1": LYON}
+    assert memory.table("u")["turn"].dtype == memory.table("v")["turn"].dtype == int
+
+
+class Meanwhile:
+    """Answers that the user owns a dog, after another program has changed the memory."""
+
+    def __init__(self, change):
+        self.change = change
+
+    def generate(self, chats):
+        self.change()
+        return [reply((1, DOG))]
+
+
+def test_what_others_learn_meanwhile_is_not_learned_twice(tmp_path):
+    path = tmp_path / "m.jsonl"
+    other = ikat.UserMemory(path, scripted(reply((1, "I own a poodle.")))[0])
+    model = Meanwhile(lambda: other.learn("u", "a", chat("I own a dog. I own a poodle.")))
+    memory = ikat.UserMemory(path, model)
+    said = chat("I own a dog. I own a poodle.")
+    assert memory.learn("u", "a", said) == [statement("1", "I own a poodle.")]
+    assert len(memory.export("u")) == 1
+    told = ikat.UserMemory(path, Meanwhile(lambda: other.add("v", [TEA, DOG])))
+    assert told.learn("v", "a", said) == []
+    assert told.known("v") == {"1": TEA, "2": DOG}
+
+
+def test_what_is_not_forgotten_stays_as_it_was(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", scripted(*[reply((1, DOG))] * 4)[0])
+    for user in "dbac":
+        memory.add(user, [LYON])
+        memory.update(user, "1", OSLO)
+        memory.learn(user, "s", chat(DOG))
+        memory.undo(user, "s")
+    before = {user: memory.export(user) for user in "dac"}
+    memory.forget("b", id="2")
+    assert memory.known("b") == {"1": LYON}
+    assert [(row["id"], row["until"] is None) for row in memory.memories("b")] == [
+        ("1", True),
+        ("3", False),
+    ]
+    memory.forget("b", id="1")
+    assert memory.known("b") == {}
+    assert "b" in memory.users()  # with what was undone
+    memory.forget("b")
+    assert memory.users() == ["d", "a", "c"]
+    assert {user: memory.export(user) for user in "dac"} == before
+
+
+def test_a_folder_that_takes_no_lock_is_refused_at_once(memory, monkeypatch):
+    def lock(path, timeout):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("filelock.FileLock", lock)
+    with pytest.raises(ikat.UsageError, match=r"can't be used \(Permission denied\): give another"):
+        memory.require_learning()
+
+
+def test_an_update_is_of_the_text_alone(tmp_path):
+    model = scripted(reply((1, DOG)))[0]
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", model, dated=True)
+    memory.learn("u", "a", chat(DOG))
+    assert memory.update("u", "1", DOG) == "1"
+    memory.add("u", [LYON, TEA])
+    assert memory.update("u", "3", TEA) == "4"  # which another statement says already
+    assert list(memory.known("u")) == ["1", "2", "4"]
+    events = memory.export("u")
+    memory.undo("u", "a", 2)  # the session has no such turn
+    assert memory.export("u") == events
+
+
+def test_only_what_the_user_said_last_is_asked_about(tmp_path):
+    llm, backend = scripted(reply((1, DOG)), "hm")
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", llm)
+    answers = [{"role": "assistant", "content": text} for text in ("A poodle?", "Or a cat?")]
+    assert memory.learn("u", "trip", [*chat(DOG), *answers]) == [statement("1", DOG)]
+    prompt = backend.asked[0][-1]["content"]
+    assert f"user 1: {DOG}" in prompt
+    assert "poodle" not in prompt
+    assert "cat" not in prompt
+    with pytest.raises(ikat.IkatError, match="trip"):
+        memory.learn("u", "trip", [*chat(DOG), *answers, *chat(TEA)])
+
+
+def test_words_count_beside_vectors_where_any_statement_has_some(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", encoder="tiny")
+    foreign = "我对花生过敏。"
+    rankers = [
+        memory._by_meaning(question, statements)
+        for question, statements in [
+            ("dog", {"1": DOG, "2": foreign}),
+            ("dog", {"1": foreign}),
+            (foreign, {"1": DOG}),
+        ]
+    ]
+    assert [type(ranker) for ranker in rankers] == [
+        ikat.fuse.WeightedSum,
+        ikat.BiEncoder,
+        ikat.BiEncoder,
+    ]
+
+
+def test_nothing_is_learned_where_a_model_falls_back(tmp_path):
+    llm, _ = scripted("hm")
+    llm.on_error = "fallback"
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", llm)
+    with pytest.raises(ikat.IkatError):
+        memory.learn("u", "a", chat(DOG))
+    assert memory.export("u") == []

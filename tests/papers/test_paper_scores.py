@@ -11,7 +11,13 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.public_outputs import turn_lists
 from pyterrier_ikat.conversations.qrels import write_judge
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation import AnswerEquivalence, Correctness, Groundedness, RougeL
+from pyterrier_ikat.evaluation import (
+    AnswerEquivalence,
+    Correctness,
+    Groundedness,
+    NuggetRecall,
+    RougeL,
+)
 from pyterrier_ikat.papers import find_table, paper_scores
 from pyterrier_ikat.papers.paper_scores import (
     MINI,
@@ -367,3 +373,61 @@ def test_nothing_is_loaded_for_responses_without_passages(folder):
     texts = pt.apply.generic(lambda rows: asked.append(rows) or rows)
     assert answers_of(folder, texts)["qpassages"].tolist() == [[], []]
     assert asked == []
+
+
+def test_judges_of_responses_stay_those_of_the_resources():
+    part = part_of(about="responses")
+    found = UserJudgements(QRELS, "NIST").judgements(part, SAMPLE, TURNS[:1])
+    assert found.kind is None
+
+
+def test_a_variant_is_known_by_the_dataset_that_has_it():
+    data = Statements("ptkb_org", "provenance")
+    data.name = "ikat:2024"
+    data.get_qrels = lambda variant=None: Statements.judged
+    assert UserJudgements("provenance").judgements(part_of(), data).kind == (
+        "the topics' gold passages"
+    )
+    told = "is known to be by the organisers' PTKB judgements: omit judged_by="
+    with pytest.raises(UsageError, match=told):
+        UserJudgements("ptkb_org", "NIST").judgements(part_of(), data)
+
+
+def test_chosen_turns_keep_the_year_and_names_of_strangers_once():
+    data = Statements()
+    found = UserJudgements(turns=["1_1"]).judgements(part_of(year=2023), data)
+    assert (found.year, found.unjudged) == (2024, 0)
+    strange = pd.DataFrame({"qid": "9_9", "docno": ["a", "b"], "label": 1})
+    with pytest.raises(UsageError, match=r"turns that own lacks \(9_9\):"):
+        UserJudgements(pd.concat([data.judged, strange])).judgements(part_of(), data)
+
+
+def test_the_passages_of_a_whole_collection_are_not_read():
+    data = Statements()  # which can't give its passages
+    data.name = "ikat:2023"
+    found = UserJudgements(data.judged, "NIST").judgements(part_of(), data)
+    assert (found.of_some, len(found.qrels)) == ("", 1)
+
+
+def test_each_judge_is_asked_with_the_passages_of_the_response(folder, monkeypatch):
+    models = dict.fromkeys(["groundedness", "solar", "gpt-4o", "nuggets"], "recorded:sample")
+    with_nuggets = pd.DataFrame({"qid": ["1_1"], "gold_nuggets": [["a"]]})
+    judges = response_judges(models, with_nuggets)
+    assert {name: type(judge) for name, judge in judges.items()} == {
+        "Groundedness": Groundedness,
+        "LLMeval SOLAR": Correctness,
+        "LLMeval GPT-4o": Correctness,
+        "R-Nuggets": NuggetRecall,
+        "Rouge-L": RougeL,
+    }
+    asked = []
+
+    def evaluate(turns, answers, judges):
+        asked.extend(answers["qpassages"])
+        return pd.DataFrame({"qid": ["1-1_1"], "value": [0.5]})
+
+    monkeypatch.setattr(paper_scores, "evaluate_responses", evaluate)
+    texts = pt.apply.generic(lambda rows: rows.assign(text="text of " + rows["docno"]))
+    scores = response_scores(folder.path, SAMPLE, ["1-1_2", "1-1_1"], {}, texts)
+    assert asked == [["text of a", "text of b"], [], []]
+    assert scores["Rouge-L"].fillna(-1).tolist() == [-1, 0.5]

@@ -1,6 +1,7 @@
 """Papers' tables, figures and matrices as values, and a user's resources for their systems."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -205,3 +206,46 @@ def test_what_is_missing_is_told_for_each_kind_of_judgement():
         STATEMENTS_ORGANISERS,
         published.RESPONSES,
     }
+
+
+def test_every_model_of_a_list_has_a_key_that_may_lack():
+    entry = find("wghtdrerank_2")
+    minilm, distilbert = "all-minilm-l12-v2", "msmarco-distilbert-base-v4"
+    assert {minilm, distilbert} <= set(known_keys())
+    given = {"llama-3.1-8b-instruct": "m", "bm25": "i"}
+    assert options_of(entry, given) == ({"llm": "m", "index": "i"}, [minilm, distilbert])
+    assert options_of(entry, {**given, minilm: "x"})[1] == [distilbert]
+    assert options_of(entry, {**given, minilm: "x", distilbert: "y"})[0]["reranker"] == "x,y"
+
+
+def test_an_unnamed_retriever_is_bm25_and_needed():
+    convgqr = find("convgqr")
+    assert convgqr.models["retriever"].startswith("an unnamed")
+    rewriters = dict.fromkeys(keys_of(convgqr)["rewriter"] + keys_of(convgqr)["expander"], "x")
+    assert options_of(convgqr, rewriters)[1] == ["bm25"]
+    told = resource_differences(convgqr, {"rewriter": "x", "expander": "y", "index": "i"})
+    assert [line for line in told if line.startswith("retriever")] == [
+        "retriever: the paper has an unnamed one, this run BM25"
+    ]
+
+
+def test_no_model_of_a_run_is_shown_with_its_address():
+    gtr = find("gtr")
+    mine = "openai:mine base_url=http://x api_key_env=Y temperature=1"
+    told = resource_differences(gtr, {"llm": mine, "second_llm": mine, "reranker": "r"})
+    assert [line for line in told if "llm" in line] == [
+        "llm: the paper has gpt-4o, this run openai:mine temperature=1",
+        "second_llm: the paper has claude-3-opus-20240229, this run openai:mine temperature=1",
+    ]
+
+
+def test_values_of_resources_keep_their_letter_case(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('"GPT-4" = "openai:MyModel"\n')
+    assert read_resources(path) == {"gpt-4": "openai:MyModel"}
+
+
+def test_texts_are_found_by_the_folder_of_an_index(sample_index):
+    for folder in (sample_index, Path(sample_index)):
+        found = texts_of(folder)(pd.DataFrame({"docno": ["sample-walk-001:0"]}))
+        assert found["text"].str.len().tolist()[0] > 10

@@ -12,7 +12,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.methods import find
-from pyterrier_ikat.papers import Reproduction, draw_figure, find_table
+from pyterrier_ikat.papers import Reproduction, draw_figure, find_table, reproduction
 from pyterrier_ikat.papers.reproduction import (
     Relabelled,
     _averaged,
@@ -438,3 +438,144 @@ def test_pairs_are_judged_with_the_users_prompts_and_texts(tmp_path):
     assert mine.plan()["calls"].sum() == len(official)
     texts = SimpleNamespace(transform=lambda rows: rows.assign(text="mine"))
     assert set(replace(mine, texts=texts).pairs["text"]) == {"mine"}
+
+
+def test_a_finished_run_with_arguments_keeps_its_turns_too(tmp_path, sample_index):
+    [part] = find_table("ptkb_2024", "2023")
+    mine = Reproduction(
+        "ptkb_2024",
+        {"bm25": sample_index},
+        dataset="ikat:sample",
+        out=tmp_path / "new",
+        qrels=QRELS,
+        judged_by="NIST",
+        systems=["ptkb_str:shots=1", "ptkb_all"],
+    )
+    assert [row.name for row in mine.rows(part)] == ["ptkb_all", "ptkb_str:shots=1"]
+    every, shots = mine.rows(part)
+    assert every.options == {"llm": "recorded:personalizedcir", "index": sample_index}
+    [folder] = shots.folders(1)
+    run = RunFolder(mine.out(part) / folder)
+    topics = pd.DataFrame({"qid": TURNS[:2]})
+    run.write(topics, results("a x", "x a"), pd.DataFrame(), pd.DataFrame(), {})
+    groups = [(group.names, group.turns) for group in mine._groups(part)]
+    assert groups == [(["ptkb_all"], TURNS), (["ptkb_str:shots=1"], TURNS[:2])]
+    assert list(mine.table(part).scores) == ["ptkb_str:shots=1"]
+
+
+def test_systems_of_other_models_are_run_apart(made, resources, tmp_path):
+    llama = {"llama-2-13b-chat": "recorded:sample temperature=1", "prompts": str(tmp_path / "own")}
+    both = made("ad", "ad_llama", resources={**resources, **llama})
+    groups = [(group.names, group.options["llm"]) for group in both._groups(PART)]
+    assert groups == [
+        (["ad"], "recorded:sample"),
+        (["ad_llama"], "recorded:sample temperature=1"),
+    ]
+    assert {group.options["prompts"] for group in both._groups(PART)} == {str(tmp_path / "own")}
+
+
+def test_a_plan_is_of_the_turns_that_are_run(made):
+    of_one, of_three = made("ad", turns=TURNS[:1]), made("ad")
+    calls = [mine.plan(PART)["calls"].sum() for mine in (of_one, of_three)]
+    assert calls == [1, 3]
+
+
+def test_the_samples_trained_models_replay_their_own_stages(tmp_path):
+    sample = Reproduction(PAPER, "sample", out=tmp_path)
+    options = sample._sample_options(find("convgqr"))
+    assert {name: repr(options[name]) for name in ("rewriter", "expander")} == {
+        "rewriter": "ikat.Rewrite(ikat.llm('recorded:sample'), style='llama')",
+        "expander": "ikat.Answer(ikat.llm('recorded:sample'), style='llama')",
+    }
+    assert sample._index_beside(PART) == tmp_path / "ikat-sample.index"
+
+
+def test_an_index_elsewhere_serves_public_completions(tmp_path):
+    own = Reproduction(PAPER, {"bm25": "i"}, dataset="ikat:sample", out=tmp_path / "none")
+    own.check_public(RECORDED)
+    with pytest.raises(UsageError, match="needs models and indexes"):
+        own.check_public(PART)
+
+
+def test_judged_turns_are_run_in_the_order_of_the_data(made, monkeypatch):
+    mine = made("ad")
+    topics = pd.DataFrame({"qid": ["10-1_1", "2-1_1", "1-1_1", "3-1_1"]})
+    data = SimpleNamespace(name="ikat:2023", get_topics=lambda: topics)
+    monkeypatch.setattr(mine, "dataset", lambda part: data)
+    judged = SimpleNamespace(qrels=topics.iloc[[2, 0, 1]])
+    monkeypatch.setattr(mine, "judgements", lambda part: judged)
+    assert mine._turns(PART) == ["10-1_1", "2-1_1", "1-1_1"]
+
+
+RESPONSES = replace(PART, key="responses", about="responses", measures=["Rouge-L"])
+
+
+def test_responses_are_judged_on_the_turns_of_all_tables(made, tmp_path, monkeypatch):
+    mine = made("ad", qrels=None)
+    monkeypatch.setattr(mine, "_turns", lambda part: TURNS[:2])
+    assert mine.judgements(RESPONSES).qrels["qid"].tolist() == TURNS[:2]
+    write(mine, "ad", "a x", "x a", turns=TURNS[:2])
+    asked = []
+
+    def scores(path, dataset, qids, resources, texts):
+        asked.append((path, dataset.name, qids, resources, texts))
+        return pd.DataFrame({"Rouge-L": [0.5, float("nan")]})
+
+    monkeypatch.setattr(reproduction, "response_scores", scores)
+    monkeypatch.setattr(reproduction, "texts_of", lambda index: ["texts of", index])
+    assert mine.scores(RESPONSES)["ad"]["Rouge-L"].fillna(-1).tolist() == [0.5, -1]
+    [(path, name, qids, resources, texts)] = asked
+    assert (path, name, qids) == (tmp_path / "ikat-sample" / "ad", "ikat:sample", TURNS[:2])
+    assert resources is mine.resources
+    assert texts == ["texts of", mine.resources["bm25"]]
+    twice = pd.DataFrame({"qid": TURNS[:1] * 2, "docno": ["a", "b"], "label": 1})
+    mine.scores(RESPONSES)
+    [row] = mine.rows(RESPONSES)
+    mine._scored(RESPONSES, RunFolder(path), row, twice)
+    assert asked[-1][2] == TURNS[:1]
+
+
+def test_all_repeats_are_asked_the_turns_that_are_scored(made):
+    twice = made("ad", repeats=2)
+    write(twice, "ad", "a x", "x a", "x y")
+    write(twice, "ad.repeat-2", "x a", turns=TURNS[:1])
+    assert twice.scored(PART).qrels["qid"].tolist() == TURNS[:1]
+
+
+def test_an_index_is_made_in_a_folder_that_is_not_there(tmp_path):
+    sample = Reproduction(PAPER, "sample", out=tmp_path / "new" / "papers")
+    index = sample.index_of("bm25")
+    assert index == str(tmp_path / "new" / "papers" / "sample.index")
+    assert ikat.PassageIndex(index).bm25()
+
+
+def test_a_figure_has_each_scored_turn_once(made):
+    figure = replace(find_table(PAPER, "figure-4"), part=PART, systems=["ad"], measure="nDCG@5")
+    more = pd.concat([QRELS, QRELS.assign(docno="x", label=0)], ignore_index=True)
+    mine = made("ad", qrels=more.sort_values("qid", kind="stable"))
+    write(mine, "ad", "a x", "x a", turns=TURNS[:2])
+    scores = figure_scores(mine, figure)
+    assert scores["depth"].tolist() == [1, 2]
+    assert scores["ad"].tolist() == pytest.approx([1.0, 0.6309298], abs=1e-6)
+
+
+def test_a_figures_notes_are_of_its_own_systems_and_means(made):
+    figure = replace(find_table(PAPER, "figure-4"), part=PART, systems=["ad"], measure="nDCG@5")
+    mine = made("ad", "human_qr", repeats=2)
+    for name in ("ad", "ad.repeat-2", "human_qr"):
+        write(mine, name, "a x", "x a", "x y")
+    assert any("means of 2 runs" in note for note in mine.table(PART).notes)
+    notes = figure_notes(mine, figure)
+    assert notes[0] == "Ours: 3 turns."
+    assert len(notes) > 2
+    assert not any("means of 2 runs" in note for note in notes)
+    assert any(note.startswith("llm: the paper has ") for note in notes)
+
+
+def test_labels_are_written_into_a_new_folder(tmp_path, monkeypatch):
+    judged = pd.DataFrame({"qid": TURNS, "docno": "a", "label": 2})
+    made = Relabelled(MATRIX, ikat.dataset("ikat:sample"), "openai:m", tmp_path / "a" / "b")
+    judge = SimpleNamespace(transform=lambda pairs: judged)
+    monkeypatch.setattr(Relabelled, "judge", lambda self: judge)
+    made.run()
+    assert made.labels.read_text().splitlines() == [f"{qid} 0 a 2" for qid in TURNS]

@@ -427,3 +427,48 @@ def test_replayed_completions_of_the_authors_are_named():
     notes = " ".join(table(judged(), rows, part, scores={}, repeats=2).notes)
     assert "means of 2 runs" not in notes
     assert "LLMeval" not in notes
+
+
+def test_a_figure_has_no_notes_on_letters():
+    made = table(judged(), ROWS[:1], scores={"raw": scores(*[0.5] * 4)})
+    assert any(note.startswith("Published letters") for note in made.notes)
+    assert not any(note.startswith("Letters of ours") for note in made.notes)  # nothing to test
+    assert made.notes_of_a_figure == ["Ours: 4 turns."]
+
+
+def test_one_turn_that_is_not_judged_is_told_with_its_list():
+    turns = turn_lists()[LISTED]
+    notes = table(judged(unjudged=1, listed=LISTED), scores={}).notes
+    assert f"Turns, as none are given: {LISTED}, {turns.about} ({turns.source})." in notes
+    assert f"1 of the turns of {LISTED} are not judged, and left out." in notes
+
+
+def test_a_measure_has_a_judge_if_any_system_has_its_scores():
+    part = PublishedTable(
+        **{**vars(PLAIN), "about": "responses", "measures": ["BEM"], "scores": "raw .5\naqd .2\n"}
+    )
+    values = {
+        "raw": pd.DataFrame({"BEM": [0.5, 0.5, None]}, dtype=float),
+        "aqd": pd.DataFrame({"BEM": [None] * 3}, dtype=float),
+    }
+    rows = [Row(find("raw"), {}, notes=("other",)), ROWS[1]]
+    notes = PaperTable(part, rows, judged(3), values).notes
+    assert not any("no judge filled" in note for note in notes)
+    assert [note for note in notes if "a mean over" in note] == [
+        "raw, BEM: a mean over 2 turns, the judge gave no value on the others."
+    ]
+
+
+def test_a_system_with_arguments_is_shown_by_its_name_in_the_table():
+    name = "ptkb_str:shots=1"
+    part = PublishedTable(**{**vars(PLAIN), "scores": f"raw .5 10\n{name} .2 8\n"})
+    rows = [Row(find(system), {}, written=system) for system in ("raw", name)]
+    made = table(judged(), rows, part, scores={name: scores(*[0.5] * 4)})
+    assert lines(made)[1:] == [
+        (name, "ours", 0.5),
+        (name, "published", 0.2),
+        (name, "difference", 0.3),
+    ]
+    assert [note for note in made.notes if "not run yet" in note] == [
+        "raw: it wrote no passages, or is not run yet."
+    ]
