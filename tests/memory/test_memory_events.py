@@ -339,6 +339,8 @@ def test_own_prompts_are_asked_with_and_have_a_checksum(memory, tmp_path):
     assert own.prompt_checksums() != memory.prompt_checksums()
     assert (own.run, memory.run) == ("r", "")
     assert (own.dated, own.encoder) == (False, None)
+    with pytest.raises(ikat.UsageError, match="nowhere"):
+        ikat.UserMemory(tmp_path / "m.jsonl", llm, prompts=str(tmp_path / "nowhere"))
 
 
 def test_the_file_has_a_head_and_a_line_for_each_event(tmp_path):
@@ -473,6 +475,15 @@ def test_scores_and_ties_are_those_of_an_index_made_anew():
         for n in (1, 2, 9):
             assert index.search(question, n) == LexicalIndex(texts.items()).search(question, n)
     assert [name for name, _ in index.search("tea", 2)] == ["8", "10"]
+    walks = {
+        "0": "walk fish tea rain dog cat",
+        "1": "tea rain book road sea sea",
+        "2": "tea fish rain rain",
+        "3": "cat hill cat dog dog",
+    }
+    question = "tea fish hill dog walk"  # whose sum depends on the order of its words
+    anew = LexicalIndex(walks.items())
+    assert StatementIndex(walks).search(question, 9) == anew.search(question, 9)
 
 
 def test_a_file_of_no_run_is_not_taken_by_a_run(tmp_path):

@@ -464,3 +464,120 @@ class Settings:
 )
 def test_settings_of_papers_are_those_of_bm25_and_models(retriever, settings):
     assert _deciding_settings(retriever) == settings
+
+
+def test_a_text_may_be_of_any_annotated_type():
+    assert find("cfda_auto:threshold=none").values["threshold"] is None
+    assert find("cfda_auto:threshold=1").values["threshold"] == 1
+    assert find("rtg:respond=false").values["respond"] is False
+    assert find("apcir:rerank_depth=10").values["rerank_depth"] == 10
+    with pytest.raises(UsageError, match="has no argument 'dense': choose one of|did you mean"):
+        find("rewrite_answer_hybrid").with_arguments({"dense": "x"})
+
+
+def test_a_fixed_resource_is_no_other_resource():
+    fixed = find("aqd").with_arguments({"llm": "recorded:sample", "second_llm": "none"})
+    assert fixed.resources == {"llm": "llm", "retriever": "retriever", "reranker": "reranker"}
+    assert REPLACED.with_arguments({"queries": ""}).needs == ["llm", "retriever"]
+    named = find("raw").with_arguments({"reranker": "tiny"})
+    built = named.build(retriever=RETRIEVER, reranker=StandIn("scorer"))
+    assert repr(built).endswith(" >> scorer)")
+
+
+def test_every_difference_from_the_paper_is_a_line():
+    models = {"llm": "gpt-4", "retriever": "BM25", "reranker": "MonoT5"}
+    entry = Method("m", methods.rali, models=models, recorded="recorded:own")
+    given = {"llm": "recorded:own", "retriever": "SPLADE", "reranker": None}
+    differences = [
+        "retriever: the paper has BM25, this run SPLADE",
+        "reranker: the paper has MonoT5, this run none",
+    ]
+    assert entry.deviations(given) == differences
+    fewer = entry.with_arguments({"depth": 9, "rerank_depth": 5, "respond": False})
+    retriever = StandIn("SPLADE") % 8
+    assert fewer.deviations({**given, "retriever": retriever})[2:] == [
+        "retriever: the paper takes 9 passages per query, this run 8",
+        "depth: the paper has 1000, this run 9",
+        "rerank_depth: the paper has 50, this run 5",
+    ]
+
+
+def test_the_choice_of_statements_has_the_methods_model_and_prompts(tmp_path):
+    (tmp_path / "statements_ids.jinja").write_text("{{ question }}")
+    entry = Method("m", of_queries, settings={"llm": "second_llm"})
+    built = entry.build(
+        second_llm=StandIn("second"), retriever=RETRIEVER, prompts=tmp_path, statements="chosen"
+    )
+    assert repr(built[0]) == f"ikat.SelectStatements(second, prompts={str(tmp_path)!r})"
+
+
+def test_a_dense_retriever_alone_is_deep_enough_too():
+    class Finds(StandIn):
+        def passages_at_most(self):
+            return 4
+
+    entry = Method("dense", lambda dense, *, depth=5: dense % depth)
+    with pytest.raises(UsageError, match="the dense retriever returns 4"):
+        entry.build(dense=Finds("dense"))
+
+
+def test_a_function_without_a_pipeline_is_named_by_its_line():
+    def forgets(retriever):
+        pass
+
+    line = forgets.__code__.co_firstlineno
+    with pytest.raises(UsageError, match=rf"test_catalogue_parts.py, line {line}\) returns None"):
+        Method("m", forgets).build(retriever=RETRIEVER)
+
+
+def test_an_example_is_no_part_of_a_description():
+    def shown(retriever):
+        """Search.
+
+        For all. Twice.
+
+        Example:
+            >>> shown()
+        """
+
+    entry = Method("m", shown)
+    assert (entry.summary, entry.description) == ("Search.", "Search.\n\nFor all. Twice.")
+    model = ikat.llm("recorded:sample on_error=fallback")
+    assert in_words(model) == "recorded:sample on_error=fallback"
+
+
+TWO = """
+import pyterrier_ikat as ikat
+
+@ikat.method("one")
+@ikat.method("two", settings={"depth": 3})
+def system(retriever, *, depth=10):
+    return ikat.RawUtterance() >> retriever % depth
+"""
+
+
+def test_arguments_are_those_of_all_methods_of_a_file(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(TWO)
+    entries = find_all(f"{path}:depth=7")
+    assert [(entry.name, entry.depth) for entry in entries] == [
+        ("one-depth=7", 7),
+        ("two-depth=7", 7),
+    ]
+    assert find(f"{path}:system").name == "one"
+    assert find(f"{path}:two:depth=4").depth == 4
+    with pytest.raises(UsageError, match="--llm 'MODEL temperature=0'"):
+        find("temperature=0")
+
+
+def test_the_catalogue_has_every_table_and_its_turns():
+    [row] = methods.catalogue([find("aqd")]).to_dict("records")
+    reported = {key for key, table in methods.TABLES.items() if "aqd" in table.systems}
+    assert len(reported) > 1
+    assert set(row["published"]) == reported
+    assert row["turns"] == {key: methods.TABLES[key].turns for key in row["tables"].split(", ")}
+    [hybrid] = methods.catalogue([find("rewrite_answer_hybrid")]).to_dict("records")
+    assert (hybrid["llm_calls"], hybrid["queries"]) == ("1", "2")
+    assert methods.catalogue([]).columns.tolist() == list(row)
+    with pytest.raises(UsageError, match="there is no table 'nii_2024'"):
+        methods.published("nii_2024")
