@@ -130,20 +130,17 @@ def _drawn(columns: Sequence[Column]) -> object:
 
     drawn = Drawn(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="")
     for column in columns:
-        title = column.title
-        if column.marked:
-            title += " "
         if column.numeric:
-            drawn.add_column(Text(title), justify="right", no_wrap=True)
+            drawn.add_column(_cell(Cell(column.title), column), no_wrap=True)
         else:
-            drawn.add_column(Text(title), overflow="fold")
+            drawn.add_column(Text(column.title), overflow="fold")
     for row in range(len(columns[0].cells)):
-        drawn.add_row(*[_cell(column.cells[row], column.marked) for column in columns])
+        drawn.add_row(*[_cell(column.cells[row], column) for column in columns])
     return drawn
 
 
-def _cell(cell: Cell, in_marked_column: bool) -> "Text":
-    """A cell: the best is bold, the second best underlined."""
+def _cell(cell: Cell, column: Column) -> "Text":
+    """A cell: the best is bold, the second best underlined; a number stands to the right."""
     from rich.text import Text
 
     style = ""
@@ -151,7 +148,9 @@ def _cell(cell: Cell, in_marked_column: bool) -> "Text":
         style = "bold"
     elif cell.second:
         style = "underline"
-    drawn = Text(cell.text, style)
-    if in_marked_column:
+    drawn = Text().append(cell.text, style)
+    if column.marked:
         drawn.append(cell.mark or " ")
+    if column.numeric:  # rich would take the room for a mark away
+        drawn.pad_left(_width([column]) - drawn.cell_len)
     return drawn
