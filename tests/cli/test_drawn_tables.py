@@ -171,9 +171,11 @@ def test_a_level_is_explained_once_below_the_first_table_that_lacks_it():
         "grade 2 on.",
     ]
     assert lines(ABOVE, 19)[2] == "system  R(rel=1)@20"
-    deepest = Table([], BELOW.columns, [])
-    three = Table([], ABOVE.columns, [], below=Table([], BELOW.columns, [], below=deepest))
-    assert drawn(three, 18).count("grade") == 2
+    both = BELOW.columns
+    deepest = Table([], [both[0], both[2]], [])
+    middle = Table([], both[:2], [], below=deepest)
+    text = drawn(Table([], both, [], below=middle), 18)
+    assert text.count("R@20: relevant") == text.count("AP: relevant") == 1
 
 
 def test_texts_are_shown_as_they_are_written():
