@@ -235,3 +235,11 @@ def test_the_best_is_bold_and_the_second_best_underlined():
     assert lines(table, 40) == ["m", "1", "2", "3", "4", "", "Another."]
     alone = Table([], table.columns, [MARKS_NOTE])
     assert lines(alone, 40) == ["m", "1", "2", "3", "4"]
+
+
+def test_a_word_longer_than_the_terminal_stays_whole():
+    path = "runs/" + "x" * 50
+    table = Table([], [column("m", "1")], [f"See {path} there."], title=path)
+    text = lines(table, 20)
+    assert text[0] == path
+    assert path in text[-3:]

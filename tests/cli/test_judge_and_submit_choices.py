@@ -185,6 +185,23 @@ def test_filled_labels_have_a_note_of_the_agreement(call, made, recorded, tmp_pa
     assert "filled the labels of" in note["filled"]
 
 
+def test_labels_are_compared_with_those_that_are_named(call, made, monkeypatch):
+    compared = []
+
+    def agreement(labels, others, runs):
+        compared.append((set(labels["qid"]), set(others["qid"]), list(runs)))
+        return SimpleNamespace(tables=lambda: [Table([], [Column("a", [Cell("b")])], [])] * 2)
+
+    monkeypatch.setattr(ikat.evaluation, "agreement", agreement)
+    two = str(made.path / "two.txt")
+    every = set(ikat.dataset("ikat:sample").get_qrels()["qid"])
+    words = ("judge", "--dataset", "ikat:sample")
+    done = call(*words, "--pairs", "default", "--agree", two)
+    assert done.stdout == "a\nb\n\na\nb\n"
+    call(*words, made.runs / "raw", "--pairs", two, "--agree", "default", "--turns", "1-1_2")
+    assert compared == [(every, set(TWO), []), ({"1-1_2"}, every, ["raw"])]
+
+
 # ikat submit
 
 
@@ -220,10 +237,10 @@ def writers(monkeypatch):
             {"run_type": "automatic", "run_id": "x", "team": "t"},
         ),
         (
-            "--dataset mtrag:mini --run-type rag --run-id x",
+            "--dataset mtrag:mini --run-type retrieval --run-id x",
             "write_predictions",
             ("dataset mtrag:mini", "o"),
-            {"run_type": "rag"},
+            {"run_type": "retrieval"},
         ),
         (
             "--dataset mtrag:mini --run-type autojudge --run-id x --team t",

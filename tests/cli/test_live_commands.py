@@ -3,6 +3,7 @@
 import json
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -11,6 +12,7 @@ from pyterrier_ikat.conversations import dataset, read_qrels, read_topics
 from pyterrier_ikat.evaluation import pool_runs
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.tables import of_frame
 
 
 class Called:
@@ -195,7 +197,7 @@ OF_INTERACT = {
     ],
 )
 def test_interact_gives_each_option_to_the_run(
-    monkeypatch, ledgers, call, words, changed, finished, state
+    monkeypatch, ledgers, call, capsys, words, changed, finished, state
 ):
     play = Called(SimpleNamespace(finished=finished))
     monkeypatch.setattr("pyterrier_ikat.live.interactive.interact", play)
@@ -210,6 +212,28 @@ def test_interact_gives_each_option_to_the_run(
     assert "https://h: run mine" in done.stderr
     assert [args for args, _ in ledgers] == [(named["ledger"], " (of this command)")]
     named["tell"]("a line")
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "a line\n")
+
+
+def test_a_planned_judge_that_is_a_system_s_model_is_told(monkeypatch, ledgers, call):
+    rows = {
+        "system": ["ad", "ad", "ad"],
+        "stage": ["answer", "simulate_user", "simulate_judge"],
+        "model": ["gpt-4o", "gpt-4.1", "gpt-4.1"],
+    }
+    plan = pd.DataFrame(rows)
+    plan.shown = lambda: of_frame(pd.DataFrame(rows))
+    monkeypatch.setattr("pyterrier_ikat.live.simulation.simulate", Called(plan))
+    words = ("simulate", "ad", "--users", "u", "--out", "o", "--plan", "--user-llm")
+    done = call(*words, "openai:gpt-4.1", "--judge-llm", "openai:gpt-4o")
+    assert done.exit_code == 0, done.output
+    assert "circular: gpt-4o" in done.stderr
+    assert "circular: gpt-4.1" not in done.stderr
+    assert done.stdout.splitlines()[1].split() == ["ad", "answer", "gpt-4o"]
+    assert "An upper bound" in done.stdout
+    about = " (of this command: systems, users and judge)"
+    assert [(args[1], named) for args, named in ledgers] == [(about, {"err": True})]
 
 
 # ikat evaluate --of actions, --of nuggets, and ikat judge --fill

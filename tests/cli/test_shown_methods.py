@@ -8,7 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyterrier_ikat.cli.inspect import _as_table, describe, list_methods, one_stage_per_line
+from pyterrier_ikat.cli.inspect import (
+    _as_table,
+    _origins,
+    describe,
+    list_methods,
+    one_stage_per_line,
+)
 from pyterrier_ikat.conversations.datasets import full_names
 from pyterrier_ikat.conversations.public_outputs import output_rows, turn_lists
 from pyterrier_ikat.methods import METHODS, TABLES, methods_of
@@ -192,6 +198,7 @@ def test_amounts_are_in_words(monkeypatch, calls, queries, told):
     assert per_turn == f"Per turn: {told}"
     both = described(monkeypatch, needs=("llm", "index"), takes=("texts", "reranker"))
     assert both[-2] == "Needs llm, index; optional: texts, reranker."
+    assert described(monkeypatch, takes=("texts",))[-2] == "Needs nothing; optional: texts."
 
 
 def test_arguments_are_given_to_the_original_method(monkeypatch):
@@ -266,3 +273,28 @@ def test_a_report_gets_each_option(monkeypatch, call, sample_index):
     assert made.pop() == ((["a"], "d"), options | expected)
     call("report", "a", "--index", sample_index, "--out", "r.html")
     assert made.pop()[1]["texts"] is not None
+
+
+def test_a_long_stage_goes_on_further_to_the_right():
+    stage = f"ikat.Respond({', '.join(f'option_{number}={number}' for number in range(9))})"
+    first, second, *rest = one_stage_per_line(f"a >> {stage}").splitlines()
+    assert (first, second[:17]) == ("a", ">> ikat.Respond(o")
+    assert rest
+    assert all(line.startswith("  option_") for line in rest)
+    assert max(map(len, (first, second, *rest))) <= 80
+
+
+@pytest.mark.parametrize(("form", "begins"), [("markdown", "|"), ("latex", "%"), ("csv", "name,")])
+def test_one_method_is_a_table_in_other_forms(call, form, begins):
+    done = call("methods", "raw", "--format", form)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(begins)
+
+
+def test_origins_are_counted_apart(monkeypatch):
+    papers = ["A", "B", "A", "", "", "", "", "", ""]
+    kinds = ["papers"] * 3 + ["organisers"] * 2 + ["ours"] * 4
+    origins = iter(kinds * 2)
+    monkeypatch.setattr(CATALOGUE, "origin", lambda entry: next(origins))
+    text = _origins([SimpleNamespace(paper=paper) for paper in papers])
+    assert text == ": 3 from 2 papers, 2 baselines of the organisers, 4 of ours"

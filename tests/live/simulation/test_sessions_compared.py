@@ -23,6 +23,7 @@ from pyterrier_ikat.live.simulation import (
     simulation,
     simulation_rows,
     track_users,
+    users,
 )
 from pyterrier_ikat.live.simulation.simulation import _cell
 from pyterrier_ikat.llms import BudgetExceeded
@@ -204,7 +205,7 @@ def track_files(folder):
     """The organisers' files, with their columns in another order, and texts that are numbers."""
     folder.mkdir()
     (folder / "simulation-data.csv").write_text(
-        "Question 1;Other;Simulation PTKBs;Topic ID\n7;x;46;9_2\n"
+        'Question 1;Other;Simulation PTKBs;Topic ID\n7;x;"46; ;I run. ";9_2\n'
     )
     for name in ("rubrics", "assessed-rubrics"):
         (folder / f"{name}.csv").write_text("rubrik,id\n42,9-2-r1\n")
@@ -213,13 +214,33 @@ def track_files(folder):
 
 def test_columns_of_the_track_may_be_in_any_order(tmp_path):
     [read] = track_users(track_files(tmp_path / "of 2025"), patience=2)
-    assert (read.id, read.persona, read.need) == ("9-2", ("46",), "7")
+    assert (read.id, read.persona, read.need) == ("9-2", ("46", "I run."), "7")
     assert (read.rubrics, read.person, read.turns) == ({"9-2-r1": "42"}, "9", 2)
     assert read_users(str(tmp_path / "of 2025"))[0].turns == 10  # a name with a space
     (tmp_path / "of 2025" / "rubrics.csv").unlink()
     with pytest.raises(DataError, match="rubrics.csv can't be read"):
         track_users(tmp_path / "of 2025")
     assert len(track_users(tmp_path / "of 2025", assessed=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ("FOLDER", {}),
+        ("FOLDER topics=a=b.json assessed=on", {"topics": "a=b.json", "assessed": "on"}),
+        ("FOLDER 'topics=of 2025.json'", {"topics": "of 2025.json"}),
+    ],
+)
+def test_options_of_the_track_are_words_with_a_value(tmp_path, monkeypatch, words, options):
+    asked = []
+
+    def track_users(folder, **given):
+        asked.append((folder, given))
+        return [user("u1")]
+
+    monkeypatch.setattr(users, "track_users", track_users)
+    assert read_users(words.replace("FOLDER", str(tmp_path))) == [user("u1")]
+    assert asked == [(str(tmp_path), options)]
 
 
 def test_a_grade_above_three_meets_the_open_rubric_alone():
