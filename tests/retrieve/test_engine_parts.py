@@ -309,3 +309,32 @@ def test_docnos_that_npids_cant_hold_leave_no_lookup(tmp_path, monkeypatch, erro
     (tmp_path / dense.DOCNOS).write_text("a\nb\n")
     dense._finish_flex(tmp_path, 2, 8)
     assert sorted(os.listdir(tmp_path)) == [dense.DOCNOS, "pt_meta.json"]
+
+
+def test_the_first_description_and_the_models_files_count(theirs, tmp_path):
+    other = json.dumps({"format": "other", "stemmer": "porter2"})
+    (theirs / "pt_pisa_config.json").write_text(other)
+    model = tmp_path / "models" / "m"
+    model.mkdir(parents=True)
+    checksums = set()
+    for weights in ("first", "retrained"):
+        (model / "weights").write_text(weights)
+        checksums.add(splade._describe_pyterrier_index(theirs, str(model))["encoded_by"])
+    assert len(checksums) == 2
+    assert str(model) not in checksums
+
+
+def test_terms_are_named_by_the_tokens_that_there_are():
+    index = ikat.SpladeIndex("i", "m")
+    assert [index._term_name(number) for number in range(2)] == ["0", "1"]
+    index._tokens = ["tea", "##s"]  # of an index of PyTerrier
+    assert [index._term_name(number) for number in range(3)] == ["tea", "##s", "2"]
+
+
+def test_a_vocabulary_that_is_not_stored_is_the_passages_models(monkeypatch):
+    monkeypatch.setattr(splade, "load_sparse_encoder", lambda name: name)
+    monkeypatch.setattr(splade, "checksum_vocabulary", lambda model: f"of {model}")
+    index = ikat.SpladeIndex("i", "passages", query_model="queries")
+    for described, vocabulary in (({}, "of passages"), ({"vocabulary": "stored"}, "stored")):
+        monkeypatch.setattr(index, "describe", lambda described=described: described)
+        assert index._vocabulary() == vocabulary

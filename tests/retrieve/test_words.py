@@ -62,6 +62,7 @@ def test_words_worked_out_by_hand(text, terms):
         ("U.S. H₂O ﬁne C++ 1,000 ⅷ Ⓐ ｗｉｄｅ", "us h2o fine c 1 000 viii a wide"),
         ("Ελλάδα Москва 日本語 עברית ไทย हिन्दी", ""),
         ("a\x00b tea\u3000tea tea\u2028tea tea\u20e3tea", "a b tea tea tea tea tea tea"),
+        ("3×4 6÷2 a\u0294b", "3 4 6 2 a b"),  # signs among the blocks of letters
     ],
 )
 def test_other_characters_fold_separate_or_vanish(text, words):
