@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -342,8 +344,9 @@ def test_a_change_in_memory_is_not_one_of_the_file(tmp_path):
     assert np.fromfile(tmp_path / "v" / "vecs.f4", "<f4").tolist() == np.eye(3).ravel().tolist()
 
 
-def test_an_index_without_lookup_is_no_flexindex(words, tmp_path):
-    pytest.importorskip("pyterrier_dr")
+def test_an_index_without_lookup_is_no_flexindex(words, tmp_path, monkeypatch):
+    double = SimpleNamespace(FlexIndex=lambda folder, verbose: folder)
+    monkeypatch.setitem(sys.modules, "pyterrier_dr", double)
     index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
     folder = tmp_path / "i" / "dense-4"
     (folder / dense_module.NPIDS_FILE).unlink()
@@ -353,3 +356,12 @@ def test_an_index_without_lookup_is_no_flexindex(words, tmp_path):
     with pytest.raises(ikat.DataError, match=r"can't hold the docnos .*: use \.dense\(\)"):
         index.flex  # noqa: B018
     assert len(index.dense().search("tea")) == 3
+
+
+def test_the_best_is_found_where_a_product_in_32_bits_loses_it(tmp_path, monkeypatch):
+    """The product of a is 1. Beside 1e8 a sum in 32 bits loses it, in any order."""
+    monkeypatch.setattr(vectors_module, "SAMPLED_VECTORS", 1)  # lengths are looked up by blocks
+    vectors = np.array([[1e8, 1, 1e8, -1e8, -1e8], [0.5, 0, 0, 0, 0]])
+    index = vectors_in(tmp_path / "v", vectors, "ab")
+    [found] = index.rankings(np.ones((1, 5), dtype=np.float32), 1)
+    assert (found.docnos, found.scores.tolist()) == (["a"], [1.0])
