@@ -393,11 +393,6 @@ def test_choices_may_be_any_iterable():
         one_of(iter(["a", "b"]), first="c")
 
 
-def test_a_frame_without_columns_is_told_as_such():
-    with pytest.raises(MissingColumnError, match=r"lacks \(it has no column\)"):
-        Reads()(pd.DataFrame())
-
-
 @pytest.mark.parametrize(
     ("name", "room"),
     [

@@ -131,6 +131,11 @@ def both(value):
             {"qanswer": "said", "response": "said", "used": ["b"]},
         ),
         ({"qstatements": both(None), "qrewrite": both(float("nan"))}, {}),
+        (
+            {"qanswer": both("said"), "used": [False, False]},
+            {"qanswer": "said", "response": "said", "used": []},
+        ),
+        ({"qrewrite": column(["r", "of the second row"])}, {"qrewrite": "r"}),
         ({"qanswer": "said"}, {"qanswer": "said"}),  # used or not is not known: a draft
     ],
 )
@@ -449,3 +454,19 @@ def test_a_file_may_be_named_like_judgements_of_statements(tmp_path, monkeypatch
 def test_a_column_of_a_frame_may_have_a_number_for_a_name():
     (run,) = read_runs(FRAME.assign(qrewrite="r", more="x").rename(columns={"more": 7}))
     assert run.turns == {"1_1": {"qrewrite": "r"}}
+
+
+def test_a_turn_of_a_folder_has_its_words_queries_and_calls(folders):
+    call = {"prompt": "answer", "messages": [], "completion": "x"}
+    lines = [
+        {"qid": "1-1_1", "stage": "a", "asked": [call], "found": [{"query": "soft paths"}]},
+        {"qid": "1-1_9", "stage": "a", "found": [{"query": "of no turn"}]},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folders[1].path / "stages.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    (run,) = read_runs(folders[1])
+    assert run.turns["1-1_1"]["searched"] == ["soft paths"]
+    assert run.turns["1-1_1"]["qsubqueries"] == ["easy first walk", "soft paths"]
+    assert "searched" not in run.turns["1-1_2"]
+    assert list(run.turns) == ["1-1_1", "1-1_2"]
+    assert run.calls["1-1_1"] == [Call("answer", "a", [], "x")]

@@ -279,6 +279,9 @@ def test_passages_stand_by_rank_with_texts_of_frames_first():
     found, limit, texts = passages_by_turn(below, None, None, 1)
     assert found["1_1"][1][0].elsewhere == [(0, 3)]  # however low it is in the baseline
     assert (found["1_1"][1][0].label, limit, texts) == (None, 0, {})
+    asked.clear()
+    load_texts(loader, set("hgfedcba"))
+    assert asked == list("abcdefgh")
     known = pt.apply.generic(lambda rows: 1 / 0)
     assert load_texts(known, set()) == {}
 
