@@ -566,3 +566,7 @@ def test_unread_prompts_of_a_users_operator_are_told(folder):
     Path(folder, "shuot.jinja").write_text("{{ question }}")
     with pytest.warns(UnknownPromptWarning, match="shuot"):
         Shout(scripted()[0], prompts=folder)
+    Path(folder, "shuot.jinja").rename(Path(folder, "zebra.jinja"))
+    Shout(scripted()[0], prompts=folder)  # which may read more than it names
+    with pytest.warns(UnknownPromptWarning, match="zebra"):
+        ikat.Answer(scripted()[0], prompts=folder)

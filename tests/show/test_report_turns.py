@@ -79,6 +79,13 @@ def test_the_final_query_says_where_it_comes_from(wrote, expected):
     assert notes(of_turn(**wrote)) == expected
 
 
+def test_cited_passages_have_their_ranks_in_the_order_of_use():
+    found = ranking([("1_1", docno, -n) for n, docno in enumerate("abc")])
+    run = RunData("one", found, {"1_1": {"response": "r", "used": ["c", "a"]}})
+    [step] = seen([run], NOTHING)[0].units[0].sides[0].steps
+    assert (step.cited, step.remarks, step.found) == ([3, 1], [], "3 passages")
+
+
 def test_a_passage_that_the_ranking_lacks_is_named():
     (step,) = of_turn(response="r", used=["z", "a"]).steps
     assert (step.cited, step.remarks) == (
@@ -277,7 +284,9 @@ def test_a_text_of_just_the_length_is_not_cut(monkeypatch):
     monkeypatch.setattr(turns, "MESSAGE_LENGTHS", (None, 3))
     monkeypatch.setattr(turns, "CALL_CHARACTERS", 20)
     run = RunData("a", None, calls={"1_1": calls_of("abc", "abcdefgh")})
+    run.calls["1_1"][1].messages[0]["role"] = "system"
     [call, cut] = turns.fit_calls([run])[0][0].calls["1_1"]
+    assert [each.messages[0]["role"] for each in (call, cut)] == ["user", "system"]
     assert (call.messages[0]["content"], call.completion) == ("abc", "cba")
     assert cut.messages[0]["content"] == "abc […]"
 
