@@ -259,6 +259,26 @@ def ranks(text):
             "1, qr does not find it. 3 more relevant passages came in or out.",
         ),
         (AP, {"a": 1}, "", "a", 0.5, "qr leads by .5000 in AP(rel=1)."),
+        (  # the intruders are those before the passage of the largest gain
+            AP,
+            {"a": 1, "b": 1},
+            "a x b",
+            "x y",
+            0.5,
+            "qr leads by .5000 in AP(rel=1). qr finds a (label 1) at rank 1, aqd does not find it. "
+            "qr finds b (label 1) at rank 3, aqd does not find it. "
+            "In aqd x, not judged, moved up to rank 1.",
+        ),
+        (  # gains of 2 / log2(2) and 3 / log2(4)
+            AP,
+            {"a": 3, "b": 2},
+            "b x a",
+            "y",
+            0.5,
+            "qr leads by .5000 in AP(rel=1). qr finds b (label 2) at rank 1, aqd does not find it. "
+            "qr finds a (label 3) at rank 3, aqd does not find it. "
+            "In aqd y, not judged, came in at rank 1.",
+        ),
     ],
 )
 def test_what_came_in_before_a_relevant_passage_is_named(
@@ -288,6 +308,7 @@ def test_equal_losses_have_the_last_read_first():
         (RR, "a b", "a x b", ": both find the same relevant passages."),
         (RR, "a x", "a y", ": both rank the relevant passages alike."),
         (RR, "a b", "a", "."),
+        (RR, "x", "a", "."),
         (
             nDCG @ 1,
             "x a",
