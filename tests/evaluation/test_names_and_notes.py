@@ -122,14 +122,15 @@ def test_the_baseline_is_one_of_the_runs():
 
 
 def test_docnos_are_of_another_form_by_case_blanks_or_a_number():
-    judged = ["D1", "d2:3", "d3", "d4-1"]
-    found = ["d1", "D2:3", "d2", "d3:0", "d 3", "d4-2", "d4_1", "x"]
+    judged = ["D1", "d2:3", "d3", "d4-1", "d5"]
+    found = ["d1", "D2:3", "d2", "d3:0", "d 3", "d4-2", "d4_1", "d5#12", "x"]
     assert other_forms(found, judged) == [
         ("D2:3", "d2:3"),
         ("d 3", "d3"),
         ("d1", "D1"),
         ("d2", "d2:3"),
         ("d3:0", "d3"),
+        ("d5#12", "d5"),
     ]
 
 

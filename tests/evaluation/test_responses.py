@@ -125,6 +125,17 @@ def test_the_question_is_the_users_own_and_not_the_systems():
         assert "as query" not in backend.asked[0][0]["content"]
 
 
+def test_a_judge_takes_the_templates_of_a_folder_of_ones_own(tmp_path):
+    (tmp_path / "response_relevance.jinja").write_text("Mine: {{ response }}, {{ question }}")
+    llm, backend = scripted(said(score=2), said(score=3))
+    judges = [Relevance(llm, prompts=str(tmp_path)), Completeness(llm, prompts=str(tmp_path))]
+    judged = evaluate_responses(turns(1), answers(1), judges)
+    assert judged["value"].tolist() == [2.0, 3.0]
+    first, second = (chat[0]["content"] for chat in backend.asked)
+    assert first.startswith("Mine: words of 1, Question 1?")
+    assert "# Last message of the user" in second
+
+
 def test_naturalness_sees_the_response_alone():
     llm, backend = scripted(said(score=2))
     evaluate_responses(turns(1), answers(1), [Naturalness(llm)])

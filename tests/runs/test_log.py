@@ -198,9 +198,12 @@ def test_the_baseline_is_that_of_the_last_comparison(log):
     assert sum(event["event"] == "compared" for event in log.events()) == 2
 
 
-@pytest.mark.parametrize("kind", ["chat", "served"])
-def test_only_the_owner_reads_peoples_own_words(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "words"), [("chat", "a chat"), ("served", "served conversations")]
+)
+def test_only_the_owner_reads_peoples_own_words(tmp_path, kind, words):
     log = Log.create(tmp_path / "run", {"kind": kind, "system": "raw"})
+    assert log.kind == words
     assert log.path.stat().st_mode & 0o777 == 0o600
 
 
@@ -286,6 +289,15 @@ def test_events_are_about_the_turn_that_they_name(log):
     assert [(turn.number, turn.response) for turn in one.turns] == [(2, "Mint.")]
     assert one.learned is True
     assert [turn["turn_id"] for turn in topics_of([one])[0]["turns"]] == [2]
+
+
+@pytest.mark.parametrize("step", ["log", "compared", "message", "sending", "unsent", "stuck"])
+def test_a_step_of_a_front_changes_no_conversation(log, step):
+    before = log.dialogues()
+    known = list(log.known.values())
+    log.note({"event": step, "baseline": "raw"})
+    assert log.dialogues() == before
+    assert list(log.known.values()) == known
 
 
 def test_facts_of_a_session_that_begins_again_are_the_last(log):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from importlib import metadata
 
 import numpy as np
 import pandas as pd
@@ -154,6 +155,13 @@ def test_versions_are_those_of_python_and_of_what_is_installed():
     found = versions()
     assert {"python", "pyterrier_ikat", "pandas", "numpy"} <= found.keys()
     assert all(isinstance(version, str) and version for version in found.values())
+    names = "pyterrier-pisa pyterrier-t5 torch transformers tokenizers sentence-transformers"
+    for name in f"pyterrier pandas numpy {names} openvino ir-measures openai".split():
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = None
+        assert found.get(name) == version
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,24 @@ def test_the_responses_are_those_beside_the_drafts():
     assert response_column(pd.DataFrame(columns=["qanswer"])) == "qanswer"
 
 
+KEPT = [
+    *("qutterance", "qresolved", "qrewrite", "qanswer", "qsubqueries", "qfound", "qweights"),
+    *("qptkb", "qlearned", "qaction", "qaskback", "qcitations"),
+]
+
+
+def test_each_column_of_a_turn_is_written_and_no_other():
+    cells = {name: [f"cell of {name}"] for name in (*KEPT, "qhistory", "query", "text")}
+    chosen = {"qstatements": column([[("2", 0.5)]])}
+    [line] = lines_of({"qid": ["1_1"]}, {"qid": ["1_1"], "docno": ["a"], **cells, **chosen})
+    assert line == {
+        "qid": "1_1",
+        **{name: f"cell of {name}" for name in KEPT},
+        "qstatements": [["2", 0.5]],
+        "passages": 1,
+    }
+
+
 def test_names_of_a_dict_are_texts():
     assert as_json({1: (2,), "a": np.int64(3)}) == {"1": [2], "a": 3}
 

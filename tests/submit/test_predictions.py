@@ -14,7 +14,12 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.submit import check_predictions, read_predictions, write_predictions
+from pyterrier_ikat.submit import (
+    check_predictions,
+    predictions,
+    read_predictions,
+    write_predictions,
+)
 from pyterrier_ikat.submit.submissions import read_ranking
 
 pytestmark = pytest.mark.filterwarnings(
@@ -361,6 +366,7 @@ def test_predictions_are_read_whole_or_not_at_all(tmp_path):
 
 def test_a_file_beyond_the_checkers_size_is_an_error(data, tmp_path, monkeypatch):
     assert checked(tmp_path, data, "rag") == []
+    assert predictions.MEGABYTES == 20
     size = (tmp_path / "p.jsonl").stat().st_size
     monkeypatch.setattr("pyterrier_ikat.submit.predictions.MEGABYTES", size / 2**20)
     assert checked(tmp_path, data, "rag") == []
