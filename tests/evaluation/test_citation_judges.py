@@ -6,6 +6,7 @@ import pytest
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.evaluation import CitedSentences, ExistingCitations, RougeL, TokenF1
 from pyterrier_ikat.evaluation.response_judges import (
+    AnswerEquivalence,
     longest_common_subsequence,
     squad_words,
     words,
@@ -97,6 +98,11 @@ def test_the_reason_of_a_share_of_words_has_its_counts():
     for judge in (RougeL(), TokenF1()):
         reason = judge.judge(frame)[0].reason
         assert reason == "1 word in common, of 2 in the response and 4 in the gold answer"
+
+
+def test_only_judges_with_a_model_name_it():
+    assert AnswerEquivalence("models/my-bem").model_name == "models/my-bem"
+    assert [judge.model_name for judge in (RougeL(), TokenF1(), CitedSentences())] == [""] * 3
 
 
 def test_words_of_a_text():

@@ -3,6 +3,7 @@
 import math
 import shutil
 import warnings
+from itertools import permutations
 from pathlib import Path
 
 import ir_measures
@@ -98,6 +99,12 @@ def test_measures_come_singly_in_lists_and_texts_each_once():
             UsageError, match=f"the measure {name}.*: give a measure of ir_measures"
         ):
             as_measures(what)
+    for what in (nDCG(depth=1), P(depth=1) @ 5):
+        assert label(what) == what.NAME
+        with pytest.raises(
+            UsageError, match=f"'{what.NAME}' has no cutoff, or a parameter that is"
+        ):
+            as_measures(what)
     names = ["Mine", "P@0", "nDCG@5", "P(rel=2,judged_only=True)@5", "AP"]
     assert list(map(label, computable(names))) == [
         "nDCG@5",
@@ -167,12 +174,14 @@ def test_turns_that_differ_before_a_hyphen_are_two_for_gdeval():
 
 
 def test_measures_with_gains_of_their_own_leave_the_others_alone():
-    measures = as_measures("nDCG@5, nDCG(gains={1: 0, 2: 5})@5, P(judged_only=True)@1, P@1")
+    measures = as_measures("nDCG@5, nDCG(gains={1: 0, 2: 5})@5, P(judged_only=True)@1, P@1, NumRet")
     run = {"1_2": {"z": 3.0, "b": 2.0, "a": 1.0}, "1_1": {"c": 1.0}}
     together = Evaluator(JUDGED, measures).per_turn("x", run)
     for measure in measures:
         alone = Evaluator(JUDGED, [measure]).per_turn("x", run)
         assert together[label(measure)] == alone[label(measure)]
+    for order in permutations(measures):
+        assert Evaluator(JUDGED, order).per_turn("x", run) == together
     assert together["nDCG@5"] == [0.5, 1.0]
     assert together["nDCG(gains={1:0,2:5})@5"] == [0.5, 0.0]
     assert together["P(rel=1)@1"] == [0.0, 1.0]

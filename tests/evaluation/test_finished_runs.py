@@ -1,5 +1,7 @@
 """Runs as frames, folders and files: what is read of them, and what they know of their dataset."""
 
+import json
+
 import pandas as pd
 import pytest
 from small_frames import folder, run
@@ -125,6 +127,11 @@ def test_folders_are_runs_if_all_are_folders(tmp_path):
     (tmp_path / "mine.txt").write_bytes((one.path / "run.trec").read_bytes())
     for read in (results_of, results_to_score):
         assert read("x", tmp_path / "mine.txt")["docno"].tolist() == ["a", "b"]
+    passages = [{"id": "b", "score": 1.0}, {"id": "a", "score": 2.0}]
+    turn = {"turn_id": "1_1", "responses": [{"rank": 1, "passage_provenance": passages}]}
+    (tmp_path / "submitted").write_text(json.dumps({"turns": [turn]}))
+    for read in (results_of, results_to_score):
+        assert read("x", tmp_path / "submitted")["docno"].tolist() == ["a", "b"]
     half = tmp_path / "half.partial"
     half.mkdir()
     for name in ("run.trec", "turns.jsonl", "run.json"):
