@@ -794,3 +794,31 @@ def test_an_error_of_a_follow_up_begins_no_further_call(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         model.ask(ask(*"abcdefgh"), then)
     assert backend.calls == [["a"], ["b"]]
+    assert not any(thread.is_alive() for thread in pools[0]._threads)
+
+
+def test_ctrl_c_says_on_stderr_what_it_waits_for(capsys):
+    before = set(threading.enumerate())
+
+    def then(position, outcome):
+        raise KeyboardInterrupt
+
+    model, _ = made(Script(concurrency=1))
+    with pytest.raises(KeyboardInterrupt):
+        model.ask(ask("a"), then)
+    assert not any(
+        thread.name.startswith("ikat-llm") for thread in set(threading.enumerate()) - before
+    )
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("stopping: waiting for the calls under way; press Ctrl-C again")
+
+
+def test_the_bar_adds_up_failures_batches_and_follow_ups(bars):
+    def refuse(requests):
+        return [BadRequest(request.stage, request.qid, "no") for request in requests]
+
+    made(Script(refuse, batch_size=2, concurrency=1))[0].ask(ask(*"abc"))
+    follow_ups = {"a": ask("b")[0]}
+    made(Script())[0].ask(ask("a"), lambda position, outcome: follow_ups.pop(outcome.text, None))
+    assert [str(one) for one in bars] == ["answer (script) 3/3, failed=2", "answer (script) 2/2"]
