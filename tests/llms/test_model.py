@@ -139,6 +139,9 @@ def test_a_model_without_options_has_the_documented_limits():
     assert (made.retry.tries, made.retry.max_seconds) == (6, 600)
     assert (made.budget.limit, made.budget.price_in, made.on_error) == (None, None, "raise")
     assert (made.batches, made.structured, made.backend.batch_size) == (False, False, 1)
+    # what pyterrier_rag asks of a backend
+    assert (made.supports_message_input, made.supports_num_responses) == (True, True)
+    assert (made.supports_logprobs, made.model_id) == (False, "m")
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ def test_a_server_is_known_by_all_that_decides_its_answers(monkeypatch):
         "params": {},
     }
     assert (plain.timeout, plain.concurrency, plain.api_key_env) == (120.0, 32, "OPENAI_API_KEY")
+    assert (plain.keeps_beginnings, plain.batch_size, plain.replays) == (True, 1, False)
     full = OpenAIBackend(
         "m",
         base_url=f"{THERE}/",
@@ -419,6 +420,38 @@ def test_a_lost_call_says_whether_it_was_sent(error, unanswered, unreached, word
         assert raised.value.unanswered is unanswered
         assert raised.value.unreached == (unreached and not answered)
         assert backend.answered == answered
+
+
+UNSENT = ["ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol", "ProxyError"]
+SENT_ALREADY = ["ReadTimeout", "WriteTimeout", "ReadError", "WriteError", "RemoteProtocolError"]
+
+
+@pytest.mark.parametrize("name", [*UNSENT, *SENT_ALREADY])
+def test_only_what_was_not_sent_costs_nothing(name):
+    backend, _ = backend_with()
+    cause = getattr(httpx, name)("odd")
+    for kind in (openai.APIConnectionError, openai.APITimeoutError):
+        expected = Unanswered.UNSENT if name in UNSENT else Unanswered.LOST
+        assert backend._lost(lost(kind, cause)).unanswered is expected
+
+
+LOGGERS = ["httpx", "httpx2", "openai._base_client"] + [
+    f"{core}.{part}"
+    for core in ("httpcore", "httpcore2")
+    for part in ("connection", "http11", "http2", "proxy", "socks")
+]
+
+
+def test_every_logger_of_the_client_loses_its_secrets(monkeypatch):
+    monkeypatch.setenv("MINE", KEY)
+    backend = OpenAIBackend("m", base_url=THERE, api_key_env="MINE")
+    for name in LOGGERS:
+        logging.getLogger(name).filters.clear()
+    backend.open()
+    backend.close()
+    for name in LOGGERS:
+        kinds = [type(one) for one in logging.getLogger(name).filters]
+        assert kinds == [RedactingFilter]
 
 
 def test_a_proxys_password_is_not_shown():

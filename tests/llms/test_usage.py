@@ -304,3 +304,34 @@ def test_what_stands_beside_the_counts_is_added_to_its_own(told, right):
 def test_the_first_usage_with_a_count_is_read(answer, right):
     assert tokens_in(answer) == right
     assert tokens_in(answer).is_known == (right != UNKNOWN_TOKENS)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"prompt_tokens_details": {"cached_tokens": 7}},
+        {"prompt_token_details": {"cached_tokens": 7}},
+        {"input_tokens_details": {"cached_tokens": 7}},
+        {"num_cached_tokens": 7},
+        {"prompt_cache_hit_tokens": 7},
+        {"cached_tokens": 7},
+        {"cache_read_input_tokens": 7},
+    ],
+    ids=str,
+)
+def test_each_name_of_cached_tokens_is_read(told):
+    assert tokens_of(usage(9, 5, 14, **told)) == Tokens(9, 7, 5)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"completion_tokens_details": {"reasoning_tokens": 8}},
+        {"output_tokens_details": {"reasoning_tokens": 8}},
+        {"reasoning_tokens": 8},
+    ],
+    ids=str,
+)
+def test_each_name_of_reasoning_is_read(told):
+    assert tokens_of(usage(9, 5, 22, **told)) == Tokens(9, None, 13)
+    assert tokens_of({"input_tokens": 9, "output_tokens": 5, **told}) == Tokens(9, None, 13)
