@@ -323,6 +323,22 @@ def test_cosines_encode_each_distinct_text_once_longest_first(monkeypatch):
     assert model.texts[-1] == "b"
 
 
+def test_what_was_encoded_before_a_failure_is_kept(monkeypatch):
+    monkeypatch.setattr(bi_encoders, "TEXTS_AT_ONCE", 2)
+    model, cache = Lengths(), Cache()
+
+    def failing(texts):
+        if model.texts:
+            raise KeyboardInterrupt
+        return model(texts)
+
+    with pytest.raises(KeyboardInterrupt):
+        embedded_once(["a", "bb", "ccc"], b"m", cache, failing)
+    embeddings = embedded_once(["a", "bb", "ccc"], b"m", cache, model)
+    assert embeddings[:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
+    assert model.texts == ["ccc", "bb", "a"]
+
+
 def test_more_embeddings_than_the_cache_holds_are_still_whole():
     embeddings = embedded_once(["a", "bb", "ccc"], b"model", Cache(max_bytes=300), Lengths())
     assert embeddings[:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
