@@ -395,3 +395,51 @@ def test_an_empty_list_of_systems_is_refused(tmp_path):
     for call in (ikat.run, ikat.experiment):
         with pytest.raises(UsageError, match="there is no system"):
             call({}, topics=TOPICS, qrels=QRELS)
+
+
+def test_results_keep_their_baseline_unit_and_table(tmp_path):
+    topics = TOPICS.assign(qconversation=["1", "1", "2", "2"], qturn=[1, 2, 1, 2])
+    systems = {
+        "x": Finds("a"),
+        "y": Finds("a", "b", "c"),
+        "none": Finds("a", only=("2_2",)),  # for no judged turn
+    }
+    given = {"topics": topics, "qrels": QRELS, "out": tmp_path, "measures": ["RR"]}
+    done = ikat.run(systems, **given, baseline="x", unit="turn")
+    assert (done.baseline, done.unit) == ("x", "turn")
+    pd.testing.assert_frame_equal(pd.DataFrame(done.shown().rows), pd.DataFrame(done.table))
+    rows = done.table.set_index("name")
+    assert rows["RR(rel=1)"].tolist() == [pytest.approx(value) for value in (1 / 3, 11 / 18, 0)]
+    assert rows[["unit", "clusters"]].values.tolist() == [["turn", 3]] * 3
+    assert rows["RR(rel=1) p-value"].isna().tolist() == [True, False, True]
+    assert (rows.loc["y", "RR(rel=1) +"], rows.loc["none", "RR(rel=1) -"]) == (2, 1)
+    by_chat = ikat.run(systems, **given, baseline="y", unit="conversation")
+    assert (by_chat.baseline, by_chat.unit) == ("y", "conversation")
+    assert by_chat.table[["unit", "clusters"]].values.tolist() == [["conversation", 2]] * 3
+
+
+def test_a_baseline_may_be_named_before_anything_is_judged(tmp_path):
+    systems = {"x": Finds("a"), "y": Finds("b")}
+    with pytest.warns(UserWarning, match="none of the turns is judged"):
+        done = ikat.run(systems, topics=TOPICS, out=tmp_path, baseline="y")
+    assert (done.table["name"].tolist(), done.baseline) == (["x", "y"], "y")
+
+
+def test_a_dataset_has_measures_of_its_own_unless_others_are_asked(tmp_path):
+    sample = ikat.dataset("ikat:sample")
+    sample.measures = ("P@3",)
+    docno = sample.get_qrels()["docno"][0]
+    given = {"turns": ["1-1_1"], "out": tmp_path}
+    own = ikat.run({"x": Finds(docno)}, sample, **given)
+    assert own.table.columns.tolist() == ["name", "P(rel=1)@3", "turns"]
+    asked = ikat.run({"x": Finds(docno)}, sample, **given, measures=["RR"])
+    assert asked.table.columns.tolist() == ["name", "RR(rel=1)", "turns"]
+    assert asked.runs["x"].folder.parameters()["dataset"] == "ikat:sample"
+
+
+def test_a_number_names_a_baseline_in_the_order_that_was_given():
+    systems = {"y": Finds("a"), "x": Finds("a", "b", "c")}
+    for baseline, better in ((0, [None, 2]), (1, [0, None])):
+        table = ikat.experiment(systems, **data(), measures=["RR"], baseline=baseline, unit="turn")
+        rows = table["RR(rel=1) +"]
+        assert [None if pd.isna(row) else row for row in rows] == better

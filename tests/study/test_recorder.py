@@ -373,3 +373,40 @@ def test_hidden_folders_cost_nothing(tmp_path):
     begun(tmp_path, "one", **CALL)
     begun(tmp_path, ".two", **CALL)
     assert Spending(tmp_path, Ledger()).total("m", None, None) == 0.5
+
+
+def test_turns_with_one_query_are_scored_each_for_itself():
+    same = FOUND.assign(query="tea")
+    recorder = Recorder(["a", "b"], str)
+    with observed_by(recorder):
+        Gives(same.assign(score=[9.0, 8.0, 7.0]))(same)
+    packed = recorder.take(["a", "b"])
+    lines = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
+    assert [(line["qid"], line["scored"][0]["scores"]) for line in lines] == [
+        ("a", [9.0, 8.0]),
+        ("b", [7.0]),
+    ]
+
+
+def test_scores_of_zero_are_scores_of_what_had_none():
+    unscored = FOUND.drop(columns=["score", "rank"])
+    [line] = recorded(unscored, FOUND.assign(score=0.0))
+    assert line["scored"][0]["scores"] == [0.0, 0.0]
+
+
+def test_numbers_of_numpy_are_written_as_numbers():
+    asked = pd.DataFrame({"qid": ["a"], "qid_0": ["a"], "query": ["tea"], "qquery": [""]})
+    asked["qweight"] = pd.Series([np.float32(0.5)], dtype=object)
+    [line] = recorded(asked, asked.assign(docno="d", score=1.0))
+    assert line["found"][0]["qweight"] == 0.5
+    assert line["query"] == ""
+
+
+def test_each_answer_of_an_earlier_start_is_counted_once(tmp_path):
+    first = Account(tmp_path / "c")
+    for _ in range(2):
+        first.enter(entry(**CALL))
+    again = Account(tmp_path / "c")
+    for _ in range(3):
+        again.enter(entry(known=1, worth=0.5))
+    assert rows(again, "calls", "known") == [[2, 1]]

@@ -4,6 +4,8 @@ import json
 import shutil
 import warnings
 
+import ir_measures
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -13,9 +15,10 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate.respond import ABSTENTION
 from pyterrier_ikat.llms import llm
-from pyterrier_ikat.llms.failures import BatchUnderWay
+from pyterrier_ikat.llms.failures import BatchUnderWay, BudgetExceeded
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.store.files import lock_folders
 from pyterrier_ikat.study import AlikeWarning, Study
 from pyterrier_ikat.study.in_folders import (
     Run,
@@ -302,3 +305,96 @@ def test_one_method_with_other_arguments_needs_another_name():
     systems = ["raw:depth=5", ikat.methods.find("raw").with_arguments({"depth": 7}, "raw-depth=5")]
     with pytest.raises(UsageError, match="two systems are named 'raw-depth=5'"):
         open_systems(systems, retriever=Finds())
+
+
+def test_a_spent_budget_stops_the_systems_behind_it(tmp_path):
+    second = Finds("b")
+    spent = BudgetExceeded(2.0, 1.0)
+    with pytest.raises(BudgetExceeded):
+        run({"x": Finds(error=spent), "y": second}, tmp_path)
+    assert second.seen == []
+
+
+def test_a_run_that_another_process_makes_stops_all_before(tmp_path):
+    first = Finds()
+    with lock_folders(tmp_path / "y"), pytest.raises(UsageError, match="y"):
+        run({"x": first, "y": Finds("b")}, tmp_path)
+    assert first.seen == []
+
+
+def test_the_number_of_turns_may_be_of_numpy(tmp_path):
+    finds = Finds()
+    run({"x": finds}, tmp_path, turns_at_once=np.int64(2))
+    assert finds.seen == [["1_1", "1_2"], ["1_3"]]
+
+
+def test_batches_of_several_starts_are_one_ranking(tmp_path):
+    found = [["1_1"], ["1_2"], ["1_3"]]
+    for finished in (0, 1):
+        stopped = Finds(error=ZeroDivisionError(), at=1)
+        with pytest.raises(ZeroDivisionError):
+            run({"x": stopped}, tmp_path, turns_at_once=1)
+        assert stopped.seen == found[finished : finished + 2]
+    last = Finds()
+    done = run({"x": last}, tmp_path, turns_at_once=1, measures=["P@1"])
+    assert last.seen == found[2:]
+    assert done.runs["x"].answered == {"1_1", "1_2", "1_3"}
+    assert done.table.values.tolist() == [["x", 0.5, 2]]
+    assert [turn["qid"] for turn in done.folders["x"].turns()] == ["1_1", "1_2", "1_3"]
+    names = {path.name for path in (tmp_path / "x").iterdir()}
+    assert {"run.trec", "turns.jsonl", "stages.jsonl.gz", "measures.csv", "run.json"} <= names
+
+
+def test_what_cannot_be_identified_is_told_when_a_run_goes_on(tmp_path):
+    finds = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0))
+    with pytest.raises(ZeroDivisionError):
+        run({"x": finds >> Finds(error=ZeroDivisionError(), at=1)}, tmp_path, turns_at_once=1)
+    with pytest.warns(AlikeWarning, match=f"reused from {tmp_path / 'x.partial'}, but its stage"):
+        run({"x": finds >> Finds()}, tmp_path)
+
+
+def test_a_folder_has_the_calls_and_notes_of_its_own_system(tmp_path):
+    model, _ = scripted("tea", "milk", "ale")
+
+    class Few(Finds):
+        def transform(self, inp):
+            return super().transform(inp[inp["qid"] == "1_1"])
+
+    done = run({"x": ikat.Rewrite(model) >> Finds(), "y": Few()}, tmp_path)
+    asked, silent = (done.folders[name].parameters() for name in ("x", "y"))
+    assert (asked["ledger_rows"], silent["ledger_rows"]) == (1, 0)
+    assert asked["served"] != silent["served"]
+    assert asked["sources"] == []
+    assert "notes" not in silent  # it responds to nobody
+    assert len(pd.read_csv(tmp_path / "y" / "ledger.csv")) == 0
+
+
+def test_all_turns_without_passages_are_noted(tmp_path):
+    model, _ = scripted("Yes.")
+
+    class Few(Finds):
+        def transform(self, inp):
+            return super().transform(inp[inp["qid"] == "1_1"]).assign(text="x")
+
+    done = run({"x": Few() >> ikat.Respond(model)}, tmp_path)
+    notes = done.folders["x"].parameters()["notes"]
+    assert notes == [note_of_abstention(["1_2", "1_3"], ABSTENTION)]
+
+
+def test_a_folder_of_a_dataset_is_named_beside_the_run(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    question = {"role": "user", "content": "Tea?"}
+    (data / "topics.jsonl").write_text(json.dumps({"qid": "1_1", "messages": [question]}))
+    (data / "qrels.txt").write_text("1_1 0 a 1\n")
+    done = ikat.run({"x": Finds()}, data, out=tmp_path / "runs")
+    assert done.folders["x"].parameters()["dataset"] == str(data)
+
+
+def test_a_measure_of_ones_own_is_shown_and_never_stored(tmp_path):
+    own = ir_measures.define_byquery(lambda qrels, run: 0.5, name="Half")
+    done = run({"x": Finds()}, tmp_path, measures=[own, "P@1"])
+    assert done.table.iloc[0, 1] == 0.5
+    stored = done.folders["x"].measures().columns.tolist()
+    assert stored[0] == "P(rel=1)@1"
+    assert "Half" not in stored

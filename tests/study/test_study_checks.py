@@ -483,3 +483,23 @@ def test_a_file_of_judgements_may_be_named_like_a_variant(tmp_path, monkeypatch)
     qid = ikat.dataset("ikat:sample").get_topics()["qid"][0]
     (tmp_path / "ptkb_mine.qrels").write_text(f"{qid} 0 a 1\n")
     assert Study({"x": Finds()}, "ikat:sample", qrels="ptkb_mine.qrels").judged == [qid]
+
+
+def test_turns_that_are_taken_leave_the_others_their_sub_queries():
+    two = pd.DataFrame({"qid": ["a::0", "b::0"], "qid_0": ["a", "b"], "query": ["tea", "milk"]})
+    recorder = Recorder(["a", "b"], lambda text: f"<{text}>")
+    recorder.end(Step(Finds(), two, out=two))
+    recorder.take(["a"])
+    request = Request([{"role": "user", "content": "Milk?"}], "ask", "b::0")
+    inner = two.drop(columns="qid_0")
+    recorder.end(Step(Finds(), inner, out=inner, asked=[(request, ANSWER)]))
+    [line] = gzip.decompress(recorder.take(["b"])).splitlines()
+    said = json.loads(line)
+    assert (said["qid"], len(said["asked"])) == ("b", 1)
+    assert said["stage"] == f"<{Finds()!r}>"
+
+
+def test_requests_of_a_stage_that_joins_belong_to_the_turn():
+    request = Request([{"role": "user", "content": "Tea?"}], "ask", "a::0")
+    [line] = recorded(Step(Finds(), SUB, out=FRAME, asked=[(request, ANSWER)]))
+    assert (line["qid"], len(line["asked"])) == ("a", 1)
