@@ -14,6 +14,7 @@ import pytest
 from lz4.frame import LZ4FrameFile
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import commands_advised
 from pyterrier_ikat.retrieve import artifact
 from pyterrier_ikat.retrieve.artifact import engine_folder, made_by_pyterrier
 from pyterrier_ikat.retrieve.texts import TextStore
@@ -449,3 +450,18 @@ def test_a_package_is_described_as_its_own_kind(path, tmp_path):
             if member.name == "pt_meta.json":
                 about = json.loads(members.extractfile(member).read())
     assert about["format"] == "ikat_passages"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (ikat.PassageIndex, ""),
+        (ikat.DenseIndex, " --dense MODEL"),
+        (ikat.SpladeIndex, " --splade MODEL"),
+    ],
+)
+def test_the_command_that_makes_an_index_has_its_options(tmp_path, kind, options):
+    line = f"make it with `ikat index SOURCE {tmp_path / 'i'}{options}`"
+    with commands_advised(), pytest.raises(ikat.DataError) as told:
+        kind(tmp_path / "i").opened()
+    assert str(told.value).endswith(line)

@@ -365,3 +365,17 @@ def test_the_best_is_found_where_a_product_in_32_bits_loses_it(tmp_path, monkeyp
     index = vectors_in(tmp_path / "v", vectors, "ab")
     [found] = index.rankings(np.ones((1, 5), dtype=np.float32), 1)
     assert (found.docnos, found.scores.tolist()) == (["a"], [1.0])
+
+
+def test_without_npids_nothing_is_encoded(words, tmp_path, monkeypatch):
+    monkeypatch.setattr(dense_module, "find_spec", lambda name: None)
+    with pytest.raises(ikat.UsageError, match=r"need npids: pip install 'pyterrier_ikat\[dense\]'"):
+        ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
+    assert words.calls == []
+    assert not (tmp_path / "i").exists()
+
+
+def test_a_wrong_vector_is_named_by_its_own_turn(words, tmp_path):
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
+    with pytest.raises(ikat.DataError, match="query_vec of 1_1 is"):
+        index.as_queries(["1_2", "1_1"], [[1, 2], [1]])

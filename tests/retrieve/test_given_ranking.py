@@ -112,6 +112,7 @@ def test_a_frame_brings_its_texts_and_its_ids_may_be_numbers():
         (pd.concat([RUN, RUN[:1]]), "has passage b of turn 1_1 twice"),
         (pd.concat([RUN, RUN[:1].assign(score=9.0)]), "has passage b of turn 1_1 twice"),
         (RUN.assign(docno=[1.5, "a", "b"]), "the docno 1.5 is not a text"),
+        (RUN.assign(docno=[1.5, 2.0, 3.0]), "the docno 1.5 is not a text"),
     ],
 )
 def test_a_frame_that_is_no_ranking_is_refused(frame, message):

@@ -193,3 +193,8 @@ def test_weights_of_one_word_are_added_and_rounded(index):
     [query] = index.bm25().queries(frame("x").assign(query_toks=[toks]))
     assert query.query == {"mint": 3334, "tea": 20_000}
     assert query.unit == pytest.approx(1e-4)
+
+
+def test_terms_that_are_numbers_are_searched_as_texts(index):
+    [query] = index.bm25().queries(frame("x").assign(query_toks=[{5: 2.0, "tea": 1}]))
+    assert query.query == {"5": 10_000, "tea": 5000}

@@ -246,3 +246,9 @@ def test_scores_of_a_server_keep_all_their_digits(server, monkeypatch):
     monkeypatch.setattr(server, "answer", lambda call: answer)
     found = ikat.Remote(URL, "routir", "words")(turns("tea"))
     assert found["score"].tolist() == [0.123456789012, 0.123]
+
+
+def test_an_answer_without_the_fingerprint_is_of_another_index(server):
+    server.answered = None
+    with pytest.raises(ServerError, match="http://host searches another index"):
+        ikat.Remote(URL)(turns("tea"))

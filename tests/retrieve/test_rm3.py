@@ -290,3 +290,12 @@ def test_feedback_for_a_row_without_turn_is_refused():
     found = results(("t", "tea", 1.0, "mint"), ("t", "tea", 1.0, "oats"))
     with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
         ikat.RM3()(found.assign(qid=["t", None]))
+
+
+def test_each_turn_is_expanded_by_its_own_query():
+    rows = [("u", "tram", 2.0, "late"), ("u", "tram", 1.0, "late"), ("t", "tea", 1.0, "mint")]
+    expanded = ikat.RM3(stemmer="none")(results(*rows))
+    assert expanded["query_toks"].tolist() == [
+        {"tram": 0.5, "late": 0.5},
+        {"tea": 0.5, "mint": 0.5},
+    ]

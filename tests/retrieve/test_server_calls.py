@@ -177,6 +177,7 @@ def test_a_certificate_that_fails_is_not_tried_again(serve, how):
         (failing(400, "bad"), r"refuses the call \(400: bad\)"),
         (failing(201, "{}"), r"refuses the call \(201: \{\}\)"),
         (failing(204), r"refuses the call \(204: \)"),
+        (failing(404, "gone"), r"refuses the call \(404: gone\)"),
         (failing(200, "[1]"), r"answers no JSON object, but: \[1\]"),
         (failing(200, "<p>"), "answers no JSON object, but: <p>"),
         (failing(200, "[" * 200_000), r"answers no JSON object, but: \[\[\["),
@@ -334,3 +335,22 @@ def test_half_a_key_at_the_end_of_long_words_is_not_shown(monkeypatch):
         words = caller()._words("x" * filled + key)
         assert "sk-" not in words
         assert len(words) <= 300
+
+
+def test_ctrl_c_ends_the_other_calls(serve, monkeypatch):
+    serve(DONE)
+    events = []
+
+    class Recorded(threading.Event().__class__):
+        def __init__(self):
+            super().__init__()
+            events.append(self)
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server_calls, "threading", SimpleNamespace(Event=Recorded))
+    monkeypatch.setattr(server_calls, "check_asker", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        caller().answers([ASKED])
+    assert [event.is_set() for event in events] == [True]

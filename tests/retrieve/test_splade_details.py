@@ -1,6 +1,8 @@
 """SPLADE's arguments: batches, models of queries, blank texts, and the index's settings."""
 
+import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -145,6 +147,9 @@ def test_the_retriever_has_its_arguments_and_no_bm25(model, tmp_path):
     other = ikat.SpladeIndex(index.path, text=text).with_query_model("tuned")
     assert (other.path, other.model, other.query_model) == (index.path, None, "tuned")
     assert other.text == text
+    tuned = ikat.SpladeIndex(index.path, text=text).retriever(5, query_model=model)
+    assert tuned.index == ikat.SpladeIndex(index.path, text=text, query_model=model)
+    assert tuned.num_results == 5
     assert index.query_model is None
     assert index.describe()["scale"] == 100
 
@@ -211,3 +216,17 @@ def test_a_model_that_cannot_be_loaded_is_told_before_reading(fixed, tmp_path, m
     with pytest.raises(ikat.UsageError, match="can't load it"):
         ikat.Splade("m").index(tmp_path / "i", never())
     assert not (tmp_path / "i").exists()
+
+
+class SpladePooling:
+    """The module by which a SPLADE model is known."""
+
+
+def test_a_sparse_encoder_is_cut_at_its_positions(monkeypatch):
+    model = SimpleNamespace(modules=lambda: [SpladePooling()])
+    library = SimpleNamespace(SparseEncoder=lambda name: model)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    cut = []
+    monkeypatch.setattr(splade_module, "cut_at_positions", lambda loaded: cut.append(1) or loaded)
+    assert splade_module.load_sparse_encoder.__wrapped__("m") is model  # no double is kept
+    assert cut == [1]
