@@ -397,7 +397,9 @@ def test_what_java_prints_is_shown_in_any_encoding(process):
 
 
 def test_a_closed_process_is_started_again_to_be_described(process):
+    assert process.ask("first") == ["first", {}]
     described = process.describe()
+    assert described["memory"] == "1g"
     process.close()
     assert process.describe() == described
     assert process.pid is not None
