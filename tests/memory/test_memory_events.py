@@ -454,7 +454,7 @@ def test_dates_and_turns_are_no_words_of_a_statement():
     assert index.search("Lyon", 9) == StatementIndex({"1": LYON}).search("Lyon", 9)
 
 
-def test_a_changed_message_is_noticed_after_a_statement_is_forgotten():
+def test_a_changed_message_is_noticed_after_forgetting():
     events = [learned(1, "a", 2, statement("1", LYON), said=digests(["x", "y"]))]
     left = History(without(events, "1"))
     assert left.first_changed_turn("a", ["x", "y"]) is None
@@ -528,7 +528,7 @@ def test_what_others_write_before_the_lock_is_seen_in_it(memory, monkeypatch):
     assert locks == [(memory.path.with_name(".users.jsonl.lock"), LOCK_TIMEOUT)] * 2
 
 
-def test_lines_are_added_one_after_the_other_and_in_their_letters(tmp_path):
+def test_lines_are_added_in_order_and_in_their_letters(tmp_path):
     file = MemoryFile(tmp_path / "m.jsonl")
     first = learned(1, "a", 1, statement("1", "Søt te."))
     second = learned(2, "b", 1, statement("2", "half \ud800"))

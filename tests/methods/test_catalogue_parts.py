@@ -479,6 +479,7 @@ def test_a_fixed_resource_is_no_other_resource():
     fixed = find("aqd").with_arguments({"llm": "recorded:sample", "second_llm": "none"})
     assert fixed.resources == {"llm": "llm", "retriever": "retriever", "reranker": "reranker"}
     assert REPLACED.with_arguments({"queries": ""}).needs == ["llm", "retriever"]
+    assert (find("raw").takes, find("raw:reranker=none").takes) == (["reranker"], [])
     named = find("raw").with_arguments({"reranker": "tiny"})
     built = named.build(retriever=RETRIEVER, reranker=StandIn("scorer"))
     assert repr(built).endswith(" >> scorer)")
@@ -502,7 +503,7 @@ def test_every_difference_from_the_paper_is_a_line():
     ]
 
 
-def test_the_choice_of_statements_has_the_methods_model_and_prompts(tmp_path):
+def test_chosen_statements_have_the_methods_model_and_prompts(tmp_path):
     (tmp_path / "statements_ids.jinja").write_text("{{ question }}")
     entry = Method("m", of_queries, settings={"llm": "second_llm"})
     built = entry.build(
@@ -568,6 +569,8 @@ def test_arguments_are_those_of_all_methods_of_a_file(tmp_path):
     assert find(f"{path}:two:depth=4").depth == 4
     with pytest.raises(UsageError, match="--llm 'MODEL temperature=0'"):
         find("temperature=0")
+    with pytest.raises(UsageError, match=r"did you mean aqd_a or aqd\?"):
+        find("aqd_b")
 
 
 def test_the_catalogue_has_every_table_and_its_turns():

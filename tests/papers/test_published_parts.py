@@ -249,3 +249,23 @@ def test_texts_are_found_by_the_folder_of_an_index(sample_index):
     for folder in (sample_index, Path(sample_index)):
         found = texts_of(folder)(pd.DataFrame({"docno": ["sample-walk-001:0"]}))
         assert found["text"].str.len().tolist()[0] > 10
+
+
+def test_each_papers_parts_are_those_of_all_its_tables():
+    for paper in published.PAPERS.values():
+        scored = [table for table in paper.tables.values() if isinstance(table, tuple)]
+        assert paper.parts == [part for table in scored for part in table]
+    assert len(find_table("infosense_2024", "3")) == 2
+    with pytest.raises(UsageError, match="nii_2024 has no table '9': choose one of I, II"):
+        find_table("nii_2024", "9")
+
+
+def test_a_model_that_a_paper_does_not_name_can_be_given():
+    entry = find("baseline_auto_t5_bm25_minilm")
+    assert keys_of(entry)["llm"] == ("unnamed-llm",)
+    given = dict.fromkeys(["t5-rewriter", "ms-marco-minilm-l-6-v2"], "x") | {"bm25": "i"}
+    assert options_of(entry, given)[0] == {"rewriter": "x", "reranker": "x", "index": "i"}
+    assert options_of(entry, {**given, "unnamed-llm": "m"})[0]["llm"] == "m"
+    judge = {"gpt-4o-mini": "m", "the-reference-passages": "i", "glm-4.6": "none"}
+    lacking = options_of(find("raguteam"), judge)[1]
+    assert lacking == list(keys_of(find("raguteam"))["responders"])

@@ -459,7 +459,7 @@ def test_a_measure_has_a_judge_if_any_system_has_its_scores():
     ]
 
 
-def test_a_system_with_arguments_is_shown_by_its_name_in_the_table():
+def test_a_system_with_arguments_has_its_name_in_the_table():
     name = "ptkb_str:shots=1"
     part = PublishedTable(**{**vars(PLAIN), "scores": f"raw .5 10\n{name} .2 8\n"})
     rows = [Row(find(system), {}, written=system) for system in ("raw", name)]
@@ -472,3 +472,10 @@ def test_a_system_with_arguments_is_shown_by_its_name_in_the_table():
     assert [note for note in made.notes if "not run yet" in note] == [
         "raw: it wrote no passages, or is not run yet."
     ]
+
+
+def test_a_title_is_of_the_paper_and_its_scores_are_numbers():
+    made = table(judged(kind="gpt-4o"), scores={"raw": scores(*[0.5] * 4)})
+    assert made.title == "A paper, Table 1 (the paper: iKAT 2023, passages, judged by NIST)"
+    numeric = [column.numeric for column in made.shown().columns]
+    assert numeric == [False, False, True, True, True]
