@@ -662,3 +662,22 @@ def test_nothing_is_learned_where_a_model_falls_back(tmp_path):
     with pytest.raises(ikat.IkatError):
         memory.learn("u", "a", chat(DOG))
     assert memory.export("u") == []
+
+
+def test_a_ranker_finds_statements_by_their_own_ids(memory):
+    memory.add("u", {"x": LYON, "7": DOG, "y": TEA})
+    memory.update("u", "x", OSLO)
+    found = memory.search("u", "Who lives in Oslo?", 2, ranker=ikat.BM25Rerank())
+    assert [name for name, _ in found][0] == "8"
+    assert len(found) == 2
+    every = memory.search("u", "Do I own a dog?", ranker=ikat.BM25Rerank())
+    assert {name for name, _ in every} == {"7", "8", "y"}
+    assert every[0][0] == "7"
+
+
+def test_a_part_of_an_id_names_no_statement(memory):
+    memory.add("u", {"12": LYON, "3": DOG})
+    for name in ("1", "2", "12 3", ""):
+        with pytest.raises(ikat.UsageError):
+            memory.forget("u", id=name)
+    assert memory.known("u") == {"12": LYON, "3": DOG}

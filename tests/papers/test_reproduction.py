@@ -123,6 +123,9 @@ def test_the_samples_systems_have_recorded_models(tmp_path):
     assert {"rewriter", "expander"} & set(options)
     given_llama = next(name for name in ikat.methods.METHODS if name.endswith("_given_llama"))
     assert sample._sample_options(find(given_llama))["second_llm"] == "recorded:sample"
+    [part] = find_table("ptkb_2024", "2023")
+    rows = Reproduction("ptkb_2024", "sample", out=tmp_path).rows(part)
+    assert [row.name for row in rows] == part.systems
     own = Reproduction(PAPER, "sample", out=tmp_path, index="mine.index")
     assert own.index_of("splade") == "mine.index"
     assert not (tmp_path / "sample.index").exists()
