@@ -133,7 +133,7 @@ def test_a_moved_folder_is_the_same_model_until_its_files_change(tmp_path):
 
 def test_a_hub_out_of_reach_is_said_once(caplog):
     hub = logging.getLogger("huggingface_hub")
-    before = hub.level
+    hub.setLevel(logging.INFO)
 
     def make():
         for number in range(5):
@@ -143,7 +143,8 @@ def test_a_hub_out_of_reach_is_said_once(caplog):
     with pytest.raises(UsageError, match="no connection to the hub"):
         load("cross-encoder", "a/b", make)
     assert caplog.records == []
-    assert hub.level == before
+    assert hub.level == logging.INFO
+    hub.setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("place", [0, (1 << 20) - 1, 1 << 20, (3 << 20) + 4])
@@ -270,6 +271,13 @@ class Network:
 )
 def test_positions_are_those_behind_the_padding(network, positions):
     assert positions_of(network) == positions
+
+
+def test_positions_without_padding_are_all_there():
+    network = Network(512)
+    unpadded = SimpleNamespace(padding_idx=None)
+    network.named_modules = lambda: [("embeddings.position_embeddings", unpadded)]
+    assert positions_of(network) == 512
 
 
 class Encoder(list):
