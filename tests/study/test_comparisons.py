@@ -222,6 +222,8 @@ def test_repeats_are_rows_folders_and_chains(tmp_path):
     plan = ikat.plan({"x": system}, topics=TOPICS.head(3), repeats=3)
     assert plan["system"].tolist() == ["x", "x.repeat-2", "x.repeat-3"]
     assert plan["new"].tolist() == [3, 3, 3]
+    with pytest.raises(UsageError, match="'x.repeat-2' is not one of the systems: x$"):
+        ikat.plan({"x": system}, topics=TOPICS.head(3), repeats=3, baseline="x.repeat-2")
     with pytest.warns(ikat.study.RepeatsWarning):
         done = ikat.run({"x": system, "y": Finds("b")}, **data(out=tmp_path), repeats=3)
     assert list(done.folders) == ["x", "x.repeat-2", "x.repeat-3", "y"]
@@ -273,6 +275,7 @@ def test_deviations_stand_once_the_most_common_first():
     assert ScoreTable.of(scores, [system_of("a", "x")]).attrs["deviations"] == ["a: x"]
     two = [system_of("a", "x"), system_of("b", "x"), system_of("c")]
     assert ScoreTable.of(scores, two).attrs["deviations"] == ["a, b: x"]
+    assert ScoreTable.of(scores, two[:2]).attrs["deviations"] == ["all systems: x"]
 
 
 def test_a_study_knows_judged_and_unasked_turns():
@@ -281,6 +284,7 @@ def test_a_study_knows_judged_and_unasked_turns():
     assert study.judged == ["1_2", "2_1"]
     assert study.unasked == ["1_1"]
     assert study.labels == {"1_2": {"b": 1}, "2_1": {"c": 1}}
+    assert study.qrels.index.tolist() == [0, 1]
     assert (study.dataset, study.data) == (None, None)
     chosen = Study({"x": Finds("a")}, topics=TOPICS, qrels=QRELS, turns=["1_2", "2_2"])
     assert (chosen.asked, chosen.judged, chosen.unasked) == ({"1_2", "2_2"}, ["1_2"], [])

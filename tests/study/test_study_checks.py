@@ -503,3 +503,17 @@ def test_requests_of_a_stage_that_joins_belong_to_the_turn():
     request = Request([{"role": "user", "content": "Tea?"}], "ask", "a::0")
     [line] = recorded(Step(Finds(), SUB, out=FRAME, asked=[(request, ANSWER)]))
     assert (line["qid"], len(line["asked"])) == ("a", 1)
+
+
+def test_judged_turns_that_a_dataset_lacks_count_and_stay_unasked():
+    class Own:
+        def get_topics(self):
+            return TOPICS
+
+        def get_qrels(self):
+            return pd.concat([QRELS.assign(qid=["9_9", "9_8"]), QRELS])
+
+    study = Study({"x": Finds()}, Own())
+    assert study.judged == ["9_9", "9_8", "1_1", "1_2"]
+    assert study.unasked == []
+    assert study.asked == set(study.labels) == {"1_1", "1_2"}
