@@ -578,3 +578,10 @@ def test_a_plan_counts_what_a_scorer_of_statements_asks():
     ranker = ikat.RankStatements(ikat.LLMRerank(ikat.llm(Labels())))
     topics = pt.get_dataset("ikat:sample").get_topics().head(1)
     assert ikat.plan({"x": ranker}, topics)["calls"].sum() > 0
+
+
+def test_a_window_of_few_passages_has_their_numbers_alone():
+    turn = WindowedTurn("t", [0, 1], {}, [range(2)])
+    rerank = listwise(Orders())
+    assert isinstance(rerank._checked(turn, range(2), [3]), LLMFailure)
+    assert rerank._checked(turn, range(2), [3, 2]) == [3, 2]
