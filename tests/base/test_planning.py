@@ -429,6 +429,17 @@ def test_completions_of_each_length_count_by_their_mean():
     assert row_of(known)["completion_tokens"] == 2
 
 
+def test_a_mean_length_is_rounded_after_it_is_multiplied():
+    class Lengths(Stage):
+        def typical(self, frame):
+            return ["xxx", "xxx", "xxx", "xx"]
+
+    turns = pd.DataFrame({"qid": list("abcd"), "query": ["tea?", "milk?", "ale?", "gin?"]})
+    plan = Plan("mine", set())
+    plan.ask(Lengths(Model({"gin?": "x"})), turns)
+    assert row_of(plan)["completion_tokens"] == 2  # 3 * 2.75 characters
+
+
 class Passages(Operator):
     """Wants passages."""
 

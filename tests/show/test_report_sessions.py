@@ -149,7 +149,11 @@ def test_sessions_are_aligned_in_the_order_of_the_systems():
     alone = dialogue(session="s2", user="ben")
     aligned = align({"one": [alone], "two": [first, alone], "three": [first]})
     assert aligned == {"s2": [alone, alone, None], "s1": [None, first, first]}
-    for other, what in ((dialogue(user="eve"), "users"), (dialogue(), "rubrics")):
+    reworded = dialogue(rubrics={"r": "!"})
+    for other, what in (
+        *((dialogue(user="eve"), "users"), (dialogue(), "rubrics")),
+        (reworded, "rubrics"),
+    ):
         told = f"session s1 has different {what} in two and three: compare"
         with pytest.raises(DataError, match=told):
             align({"one": [alone], "two": [first], "three": [other]})
@@ -360,3 +364,29 @@ def test_a_page_counts_its_sessions_users_and_completions(log):
     text = " ".join(report_sessions(runs, None, None, 1).html.split())
     assert "2 sessions of 1 user." in text
     assert "2 completions of the systems came from" in text
+
+
+def test_a_page_has_the_scores_of_its_measures_and_the_logged_baseline(log, monkeypatch):
+    monkeypatch.setattr(sessions.Report, "of", classmethod(lambda cls, content: content))
+    spends = {"one": Spend(4, cost=0.5), "two": Spend(1, cost=0.25)}
+    runs = {
+        name: log(name, turn(spend=spend, met=("r1",)), end="satisfied")
+        for name, spend in spends.items()
+    }
+    runs["one"].compare("two()")
+    content = report_sessions(runs, None, None, 1)
+    assert content.names == ["two", "one"]
+    [group] = content.groups
+    measures = [measure.name for measure in content.measures]
+    two, one = (dict(zip(measures, scores, strict=True)) for scores in group.units[0].scores)
+    assert [two["calls"], one["calls"], two["cost"], one["cost"]] == [1, 4, 0.25, 0.5]
+    assert [column.name for column in content.columns if column.name not in measures] == [
+        "sessions",
+        "satisfied",
+        "turns",
+        "seconds",
+    ]
+    assert {name: lines[0] for name, lines in content.made.items()} == {
+        "one": "one()",
+        "two": "two()",
+    }
