@@ -273,6 +273,7 @@ def test_an_answer_of_another_form_is_not_structured(tmp_path, turns):
     assert "4 characters" in prose.reason
     assert prose.kept
     assert not asks._failure("1_1", "<think>a, b</think>").kept
+    assert "of 4 characters" in asks._failure("1_1", "<think>long thoughts</think>a, b").reason
     assert model.ledger.frame()["failures"].tolist() == [2]
     free = Words(scripted()[0], prompts=str(tmp_path))
     assert free.requests(turns)[0].structure is None

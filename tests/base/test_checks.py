@@ -387,6 +387,12 @@ def test_each_column_is_had_from_its_stage_or_turns(source, columns):
         assert REPAIRS[column].startswith(source), column
 
 
+def test_the_name_of_nothing_is_not_nothing():
+    for choices, wrong in (((None, "raise"), "None"), ((1, 2), "1")):
+        with pytest.raises(UsageError, match=f"x='{wrong}' is unknown"):
+            one_of(choices, x=wrong)
+
+
 def test_choices_may_be_any_iterable():
     one_of(iter(["a", "b"]), first="b", second="a")
     with pytest.raises(UsageError, match="first='c' is unknown: choose one of a, b"):

@@ -258,3 +258,14 @@ def test_a_warning_inside_another_run_is_of_the_inner_one():
             has_column(TURNS[["qid"]], "qutterance")
         with pytest.warns(LostColumnsWarning, match="drops qhistory, and"):
             has_column(TURNS[["qid"]], "qhistory")
+
+
+def test_a_stage_that_is_watched_keeps_its_promise():
+    class Halves(Keeps):
+        one_row_per_turn = True
+
+        def transform(self, inp):
+            return inp.head(1)
+
+    with pytest.raises(ikat.DataError, match="got 2 rows and returned 1 row"):
+        lost_by(Halves()).transform(Halves(), TURNS)

@@ -108,6 +108,7 @@ def test_each_step_has_its_own_requests_and_knows_the_one_around() -> None:
     ]
     assert (inner.outer, outer.outer) == (outer, None)
     assert steps.repairs == [("inner", ["inner was empty"]), ("outer", ["outer was empty"])]
+    assert steps.followed == ["inner", "outer"]
 
 
 def test_the_first_observer_that_follows_gets_the_text() -> None:
@@ -124,9 +125,10 @@ def test_what_is_asked_is_heard_in_every_block_around_it() -> None:
         events.tell("llm", [("a", "answer")], 1)
         with events.hearing() as inner:
             events.tell("llm", [("b", "answer")], 2)
-        events.tell("llm", [("c", "answer")], 3)
+        events.tell("llm", [("c", "answer"), ("e", "answer")], 3)
     events.tell("llm", [("d", "answer")], 4)
     assert [heard.spend for heard in outer] == [1, 2, 3]
+    assert [len(heard.exchanges) for heard in outer] == [1, 1, 2]
     assert [(heard.llm, heard.exchanges, heard.spend) for heard in inner] == [
         ("llm", [("b", "answer")], 2)
     ]

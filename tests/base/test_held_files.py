@@ -213,6 +213,7 @@ def test_paths_are_found_by_form_or_name_of_attribute(tmp_path, monkeypatch):
     assert held_paths(model=tmp_path / "data") == [str(tmp_path / "data")]
     assert held_paths(model="./data") == ["./data"]
     assert held_paths(index_path="data") == ["data"]
+    assert held_paths(_index_path="data") == ["data"]
     assert held_paths(INDEX="data") == ["data"]
     assert held_paths(model="data") == []
     assert held_paths(index_path="gone") == []
@@ -320,6 +321,7 @@ def test_a_stage_of_files_is_untracked_if_they_are_unreadable(folder, tmp_path):
     assert not untracked(Stage(path=folder, searcher=object()))
     assert untracked(Stage(path=tmp_path / "empty"))
     assert untracked(Rewriter(path=tmp_path / "empty"))
+    assert untracked(Stage(path=folder, index=tmp_path / "empty"))
 
 
 def test_a_foreign_stage_has_careful_answers():

@@ -136,6 +136,8 @@ def test_a_copy_without_texts_shares_everything_else():
     copied = operator.without_texts()
     assert (copied.gives_texts, operator.gives_texts) == (False, True)
     assert copied.arguments() == operator.arguments()
+    operator.opened = object()
+    assert operator.without_texts().opened is operator.opened
 
 
 def test_a_subclass_reads_texts_unless_it_says_otherwise():
@@ -230,6 +232,7 @@ def test_inner_pipelines_are_found_in_any_argument():
     pipeline = Named(inner >> other) >> Fields(3)
     assert list(stages(pipeline)) == [Named(inner >> other), Fields(3)]
     assert list(every_stage(pipeline)) == [Named(inner >> other), inner, other, Fields(3)]
+    assert list(every_stage(inner >> other >> inner)) == [inner, other, inner]
     deep = Fields(Fields(inner))
     assert list(every_stage(deep)) == [deep, Fields(inner), inner]
     assert subpipelines(inner) == []

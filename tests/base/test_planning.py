@@ -388,6 +388,8 @@ def test_requests_of_inner_pipelines_count():
     turns = TURNS.assign(qutterance=TURNS["query"])
     plan, _ = followed((ikat.Rewrite(model) >> Finds()) | Finds(), turns)
     assert [(row["stage"], row["calls"]) for row in plan.rows] == [("rewrite", 2)]
+    second, _ = followed(Finds() | (ikat.Rewrite(model) >> Finds()), turns)
+    assert [(row["stage"], row["calls"]) for row in second.rows] == [("rewrite", 2)]
     inside, _ = followed(Inside(ikat.Rewrite(model)), turns)
     assert [row["stage"] for row in inside.rows] == ["rewrite", repr(Inside(ikat.Rewrite(model)))]
     assert [row["model"] for row in inside.rows][1] == "unknown"

@@ -392,3 +392,13 @@ def test_a_frame_of_texts_has_no_note_on_unknown_numbers():
     both = pd.DataFrame({"a": [None, 1.0], "b": [2.0, 3.0]})
     assert of_frame(both, ["x"]).notes == ["x", UNKNOWN_NOTE]
     assert of_frame(both[["b", "a"]], ["x"]).notes == ["x", UNKNOWN_NOTE]
+
+
+def test_a_zero_is_known_and_a_number_may_be_a_title():
+    table = of_frame(pd.DataFrame({7: [0.0, 0.25], "turns": [0, 3]}))
+    assert cells_of(table) == [[".0000", ".2500"], ["0", "3"]]
+    assert table.columns[0].title == "7"
+    assert table.notes == ()
+    assert "tab:top-10" in Table([], table.columns, [], "Top 10").latex()
+    wide = latex_of(Column("x" * 99, [Cell("x")]))
+    assert wide.startswith("% \\usepackage{booktabs}\n% This table may be wider")

@@ -58,7 +58,7 @@ def test_a_step_shows_what_a_turn_has():
         first,
         full,
         rubrics={"r1": "?", "r2": "?", "r3": "?"},
-        header={"kind": "interactive", "passages": 3},
+        header={"kind": "interactive", "passages": 5},
         texts={"b": "Mint."},
         sent={0: None},
         end="satisfied",
@@ -77,7 +77,7 @@ def test_a_step_shows_what_a_turn_has():
     assert step.remarks == [
         "meets r1",
         "1 token cut off before it was sent",
-        "the user read the best 3 passages",
+        "the user read the best 5 passages",
         "not sent",
     ]
     assert step.passages == [
@@ -380,6 +380,8 @@ def test_a_page_has_the_scores_of_its_measures_and_the_logged_baseline(log, monk
     measures = [measure.name for measure in content.measures]
     two, one = (dict(zip(measures, scores, strict=True)) for scores in group.units[0].scores)
     assert [two["calls"], one["calls"], two["cost"], one["cost"]] == [1, 4, 0.25, 0.5]
+    calls = [side.facts.split(", ")[-2] for side in group.units[0].sides]
+    assert calls == ["1 LLM call", "4 LLM calls"]
     assert [column.name for column in content.columns if column.name not in measures] == [
         "sessions",
         "satisfied",
