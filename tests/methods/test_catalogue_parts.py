@@ -1,5 +1,6 @@
 """Parts of methods and of their catalogue: stand-ins, replaced resources, files and tables."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -223,6 +224,7 @@ def test_what_a_file_has_is_told_but_private_and_imported(tmp_path):
     assert find_all(str(path)) == []
     assert find(f"{path}:first").name == "first"
     assert find(f"{path}:pipeline").build() == ikat.AllUtterances()
+    assert find(f"{path}:pipeline").name == "pipeline"
     with pytest.raises(UsageError, match=f"there is no method 'zzz': {path} has first$"):
         find(f"{path}:zzz")
     (tmp_path / "empty.py").write_text("x = 1\n")
@@ -578,9 +580,19 @@ def test_the_catalogue_has_every_table_and_its_turns():
     reported = {key for key, table in methods.TABLES.items() if "aqd" in table.systems}
     assert len(reported) > 1
     assert set(row["published"]) == reported
+    for key in reported:
+        printed = methods.published(key).loc["aqd"].tolist()
+        assert list(row["published"][key].values()) == pytest.approx(printed, nan_ok=True)
     assert row["turns"] == {key: methods.TABLES[key].turns for key in row["tables"].split(", ")}
     [hybrid] = methods.catalogue([find("rewrite_answer_hybrid")]).to_dict("records")
     assert (hybrid["llm_calls"], hybrid["queries"]) == ("1", "2")
     assert methods.catalogue([]).columns.tolist() == list(row)
     with pytest.raises(UsageError, match="there is no table 'nii_2024'"):
         methods.published("nii_2024")
+
+
+def test_rows_of_others_stand_where_the_paper_has_them():
+    table = replace(TABLE, scores="theirs .125 .5\nad .5a .25\nmore - 1.0\n")
+    assert table.frame()["P@5"].to_dict() == {"theirs": 0.5, "ad": 0.25, "more": 1.0}
+    assert table.letters()["nDCG@3"].to_dict() == {"theirs": "", "ad": "a", "more": ""}
+    assert (table.systems, table.only_published) == (["ad"], ["theirs", "more"])
