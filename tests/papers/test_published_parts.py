@@ -216,6 +216,8 @@ def test_every_model_of_a_list_has_a_key_that_may_lack():
     assert options_of(entry, given) == ({"llm": "m", "index": "i"}, [minilm, distilbert])
     assert options_of(entry, {**given, minilm: "x"})[1] == [distilbert]
     assert options_of(entry, {**given, minilm: "x", distilbert: "y"})[0]["reranker"] == "x,y"
+    other = replace(entry, models={**entry.models, "reranker": "Z,A"})
+    assert options_of(other, {**given, "a": "of A", "z": "of Z"})[0]["reranker"] == "of Z,of A"
 
 
 def test_an_unnamed_retriever_is_bm25_and_needed():

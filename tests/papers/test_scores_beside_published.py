@@ -452,8 +452,9 @@ def test_a_measure_has_a_judge_if_any_system_has_its_scores():
         "aqd": pd.DataFrame({"BEM": [None] * 3}, dtype=float),
     }
     rows = [Row(find("raw"), {}, notes=("other",)), ROWS[1]]
-    notes = PaperTable(part, rows, judged(3), values).notes
-    assert not any("no judge filled" in note for note in notes)
+    for scored in (dict(reversed(values.items())), values):
+        notes = PaperTable(part, rows, judged(3), scored).notes
+        assert not any("no judge filled" in note for note in notes)
     assert [note for note in notes if "a mean over" in note] == [
         "raw, BEM: a mean over 2 turns, the judge gave no value on the others."
     ]
