@@ -429,7 +429,7 @@ def test_a_baseline_may_be_named_before_anything_is_judged(tmp_path):
     assert (done.table["name"].tolist(), done.baseline) == (["x", "y"], "y")
 
 
-def test_a_dataset_has_measures_of_its_own_unless_others_are_asked(tmp_path):
+def test_a_dataset_has_measures_of_its_own(tmp_path):
     sample = ikat.dataset("ikat:sample")
     sample.measures = ("P@3",)
     docno = sample.get_qrels()["docno"][0]

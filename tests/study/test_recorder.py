@@ -244,7 +244,7 @@ def begun(out, name, **counts):
 def test_a_run_under_way_tells_its_calls_and_finished_batches(tmp_path):
     path = begun(tmp_path, "one", **CALL)
     batch = [{"stage": "answer", "model": "m", "served": "s", "fallbacks": 3}]
-    (tmp_path / "one.partial" / "0000.ledger.json").write_text(json.dumps(batch))
+    (tmp_path / "one.partial" / "000128.ledger.json").write_text(json.dumps(batch))
     (tmp_path / "one.partial" / "other.ledger.json").write_text(json.dumps(batch))
     assert rows(ledger_of(RunFolder(path)), "calls", "cost", "fallbacks") == [[1, 0.5, 3]]
 

@@ -505,7 +505,7 @@ def test_requests_of_a_stage_that_joins_belong_to_the_turn():
     assert (line["qid"], len(line["asked"])) == ("a", 1)
 
 
-def test_judged_turns_that_a_dataset_lacks_count_and_stay_unasked():
+def test_judged_turns_that_a_dataset_lacks_are_not_unasked():
     class Own:
         def get_topics(self):
             return TOPICS
