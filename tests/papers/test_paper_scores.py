@@ -277,6 +277,8 @@ def test_judgements_of_a_mini_collection_are_of_its_passages():
     mini.qrels_variants = lambda: ()
     mini.year = 2023
     of_user = UserJudgements(judged[judged["qid"] != "9_9"], "NIST")
+    whole = UserJudgements(judged, "NIST").judgements(part_of(year=2023), mini)
+    assert len(whole.qrels) == 2  # those of turns that it lacks are no fault of the user
     given = of_user.judgements(part_of(year=2023), mini)
     assert given.of_some.startswith(f"the 2 passages of {MINI}: 2 of the 3 judged pairs")
     assert len(given.qrels) == 2

@@ -200,6 +200,9 @@ def test_a_figure_is_its_points_or_is_refused():
     [points] = published_tables("generate_then_retrieve", "figure-2")
     assert points.frame.columns[0] == "system"
     assert len(points.frame) > 0
+    printed = ikat.papers.find_table("generate_then_retrieve", "figure-2").points
+    rows = points.frame.set_index("system")
+    assert rows["Judged@10"].to_dict() == printed
     with pytest.raises(ikat.UsageError, match="prints no numbers of figure-3"):
         published_tables("generate_then_retrieve", "figure-3")
 
