@@ -6,6 +6,7 @@ from tiny_seq2seq import save_tiny_bart, save_tiny_t5
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
 from pyterrier_ikat.generate.rewrite import decode, load_seq2seq, seq2seq_input
+from pyterrier_ikat.planning import Plan
 
 HISTORY = [
     {"role": "user", "content": "which tea has no caffeine ?"},
@@ -71,6 +72,7 @@ class Silent:
 def test_the_input_is_the_conversation_with_the_latest_responses(responses, expected):
     assert seq2seq_input(HISTORY, "why ?", responses) == expected
     assert seq2seq_input([], " why\nnot ? ", responses) == "why not ?"
+    assert seq2seq_input([{"role": "system", "content": "Hi"}], "why ?", responses) == "why ?"
 
 
 @pytest.mark.parametrize("kind", ["t5", "bart"])
@@ -134,6 +136,16 @@ def test_a_long_input_loses_its_beginning_and_keeps_the_question(bart):
     )
 
 
+def test_an_input_has_the_length_of_its_tokenizer_and_any_text(bart, monkeypatch):
+    tokenizer, model = load_seq2seq(bart)
+    monkeypatch.setattr(tokenizer, "model_max_length", 8)  # <s>, 6 words, </s>
+    end = "which one has caffeine tea ?"
+    assert decode(tokenizer, model, ["green " * 15 + end], 8, 1) == decode(
+        tokenizer, model, [end], 8, 1
+    )
+    assert len(decode(tokenizer, model, ["tea \ud83e"], 8, 1)) == 1
+
+
 def test_the_output_has_at_most_max_length_tokens(bart):
     """The first token only starts the output, the last one ends it."""
     tokenizer, model = load_seq2seq(bart)
@@ -186,3 +198,23 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
             ".*give the folder of a downloaded model",
         ):
             ikat.generate.Seq2SeqRewrite(model)(turns("tea ?"))
+
+
+def test_the_model_reads_responses_and_its_silence_leaves_the_question(monkeypatch):
+    model = Silent(monkeypatch)
+    asked = turns("why ?", history=HISTORY)
+    out = ikat.generate.Seq2SeqRewrite("m", responses=1)(asked)
+    assert model.batches == [[seq2seq_input(HISTORY, "why ?", 1)]]
+    assert out[["query", "qrewrite"]].values.tolist() == [["why ?", "why ?"]]
+    planned = ikat.generate.Seq2SeqRewrite("m").plan(asked, Plan("mine", set()))
+    assert planned[["query", "qrewrite"]].values.tolist() == [["why ?", "why ?"]]
+
+
+def test_another_model_in_the_same_folder_is_asked_anew(monkeypatch, tmp_path):
+    model = Silent(monkeypatch)
+    operator = ikat.generate.Seq2SeqRewrite(str(tmp_path))
+    for config in ("{}", '{"d_model": 2}'):
+        (tmp_path / "config.json").write_text(config)
+        operator(turns("why ?"))
+        operator(turns("why ?"))
+    assert model.batches == [["why ?"], ["why ?"]]

@@ -1,0 +1,161 @@
+"""Queries of several turns, samples, the best query and chosen statements, by hand."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import scripted
+from operators import a_turn, ledger, texts, two_turns
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import NoResultWarning
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.generate.sampled_queries import QueryRanking, mean_score, spread
+from pyterrier_ikat.llms import StageError
+from pyterrier_ikat.planning import Plan
+
+G = ikat.generate
+COLD, CAFFEINE = "And against a cold?", "Which tea has no caffeine?"
+
+
+def test_statement_queries_of_two_turns_stay_apart():
+    llm, backend = scripted('["dog tea"]', '["plain tea"]')
+    turns = two_turns().assign(qstatements=[[("2", 1.0)], []])
+    out = G.StatementQueries(llm)(turns)
+    assert out["qsubqueries"].tolist() == [["dog tea"], ["plain tea"]]
+    first, second = texts(backend)
+    assert (COLD in first, CAFFEINE in first) == (True, False)
+    assert (COLD in second, CAFFEINE in second) == (False, True)
+
+
+def test_passages_of_two_turns_stay_apart():
+    llm, _ = scripted("A short.", "A long.", "B short.", "B long.")
+    operator = G.PassageQueries(llm, ["short", "long"])
+    out = operator(two_turns())
+    assert out["qsubqueries"].tolist() == [["A short.", "A long."], ["B short.", "B long."]]
+    assert operator.template() == "passage_queries_short"
+    with pytest.raises(UsageError, match="give a list of one or more of"):
+        G.PassageQueries(llm, ["short", "tall"])
+
+
+def test_samples_need_one_request_per_turn():
+    llm, _ = scripted()
+    with pytest.raises(UsageError, match="asks 1 time for 2 turns"):
+        ikat.Samples(G.SelectStatements(llm), 2).requests(two_turns())
+    assert ikat.Samples(ikat.Rewrite(llm), 2, columns=["query"]).columns == ("query",)
+
+
+def test_one_sample_is_asked_without_a_warning():
+    llm, _ = scripted("a", "b")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = ikat.Samples(ikat.Rewrite(llm), 1)(two_turns())
+    assert out["qsubqueries"].tolist() == [["a"], ["b"]]
+
+
+def refuse(frame):
+    raise AssertionError("nothing is encoded")
+
+
+def test_a_plan_of_aggregation_encodes_nothing():
+    turn = pd.DataFrame({"qid": ["1"], "query": ["mint tea"]})
+    planned = G.Aggregate("mean", pt.apply.generic(refuse)).plan(turn, Plan("mine", set()))
+    assert planned["query"].tolist() == ["mint tea"]
+
+
+def test_the_most_consistent_sample_is_close_to_all():
+    turn = pd.DataFrame({"qid": ["1"], "query": ["q"]})
+    turn["qsamples"] = [[["x"], ["a b"], ["a c"], ["a b c"]]]
+    assert G.Aggregate("consistent")(turn)["query"].item() == "a b c"
+    turn["qsamples"] = [[["a"], []]]
+    with pytest.raises(DataError, match="turn 1 has the qsamples"):
+        G.Aggregate()(turn)
+
+
+@pytest.mark.parametrize("change", [lambda rows: rows[::-1], lambda rows: rows[:1]])
+def test_an_encoder_keeps_the_order_of_its_queries(change):
+    def encode(rows):
+        return change(rows.assign(query_vec=[np.ones(2)] * len(rows)))
+
+    turn = pd.DataFrame({"qid": ["1"], "query": ["q"], "qsamples": [[["a"], ["b"]]]})
+    with pytest.raises(DataError, match="gave no query_vec for each query"):
+        G.Aggregate("mean", pt.apply.generic(encode))(turn)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_values_that_differ_by_rounding_are_equal(sign):
+    rankings = []
+    for score in (0.3, 0.1 + 0.2):
+        scores = np.array([sign * score])
+        rankings.append(QueryRanking(np.array(["d"], dtype=object), scores, 1))
+    first, second = mean_score(rankings, 1)
+    assert first == second
+
+
+def test_spreads_that_differ_by_rounding_are_equal():
+    docnos = np.array(["d", "e", "f"], dtype=object)
+    scaled = []
+    for factor in (1.0, 0.1, 0.7, 1 / 3):
+        scaled.append(QueryRanking(docnos, np.array([5.0, 3.0, 1.1]) * factor, 1))
+    assert len(set(spread(scaled, 3))) == 1
+
+
+RESULTS = [
+    ("1::0", "d1", 1.0),
+    ("1::0", "d2", 5.0),
+    ("1::1", "d3", 4.0),
+    ("1::1", "d4", 4.5),
+]
+
+
+def results(message, category):
+    """A ranker whose rows are in no order, and which warns."""
+
+    def rank(frame):
+        warnings.warn(message, category, stacklevel=2)
+        found = pd.DataFrame(RESULTS, columns=["qid", "docno", "score"])
+        return found.merge(frame[["qid", "query"]], on="qid").assign(rank=0)
+
+    return pt.apply.generic(rank)
+
+
+def test_the_best_passages_of_a_query_go_by_their_score():
+    turn = pd.DataFrame({"qid": ["1"], "query": ["q"], "qsubqueries": [["a", "b", "c"]]})
+    quiet = results("1 query without a passage; counted 0", NoResultWarning)
+    assert G.BestQuery(quiet, 1)(turn)["query"].item() == "a"
+    assert G.BestQuery(quiet)(turn)["query"].item() == "b"
+    with pytest.warns(UserWarning, match="the index is old"):
+        G.BestQuery(results("the index is old", UserWarning))(turn)
+    with pytest.raises(DataError, match="several rows"):
+        G.BestQuery(quiet)(pd.concat([turn, turn]))
+
+
+def test_a_plan_of_the_best_query_keeps_its_own_cut():
+    turn = pd.DataFrame({"qid": ["1"], "query": ["q"], "qsubqueries": [["a", "b"]]})
+    plan = Plan("mine", set())
+    before = plan.cut
+    G.BestQuery(results("none", UserWarning) % 3).plan(turn, plan)
+    assert plan.cut == before
+
+
+def test_statements_are_chosen_for_the_turns_with_a_persona():
+    turns = two_turns()[::-1].reset_index(drop=True)
+    out = G.SelectStatements(scripted("[2]")[0])(turns)
+    assert out["qstatements"].tolist() == [[], [("2", 1.0)]]
+    with pytest.raises(DataError, match="other_1"):
+        G.SelectStatements(scripted()[0]).requests(turns.assign(qutterance=[" ", COLD]))
+
+
+def test_a_choice_of_unknown_statements_is_a_kept_failure():
+    with pytest.raises(StageError) as info:
+        G.SelectStatements(scripted("[9]")[0])(a_turn())
+    [failure] = info.value.failures
+    assert (failure.qid, failure.kept) == ("chat_2", True)
+
+
+def test_each_piece_that_names_no_statement_is_counted():
+    llm, _ = scripted("[2, 8, 9]")
+    G.SelectStatements(llm)(a_turn())
+    assert ledger(llm, "dropped") == 2
