@@ -200,7 +200,7 @@ def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
             ikat.generate.Seq2SeqRewrite(model)(turns("tea ?"))
 
 
-def test_the_model_reads_responses_and_its_silence_leaves_the_question(monkeypatch):
+def test_a_silent_model_that_reads_responses_leaves_the_question(monkeypatch):
     model = Silent(monkeypatch)
     asked = turns("why ?", history=HISTORY)
     out = ikat.generate.Seq2SeqRewrite("m", responses=1)(asked)
