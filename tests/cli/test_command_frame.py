@@ -118,7 +118,7 @@ def test_unfinished_runs_stay_where_none_is_finished(capsys):
 # Resources
 
 
-def given(*words, every=False, records=False):
+def given(*words, every=False, records=False, alone=False):
     """The options that a command with resources gets."""
     seen = {}
 
@@ -126,7 +126,8 @@ def given(*words, every=False, records=False):
         seen.update(options)
 
     decorated = partial(resources, every=every)(command)
-    decorated = click.argument("name" if every else "names", nargs=1 if every else -1)(decorated)
+    alone = alone or every
+    decorated = click.argument("name" if alone else "names", nargs=1 if alone else -1)(decorated)
     if records:
         decorated = click.option("--record")(decorated)
     done = CliRunner().invoke(click.command()(decorated), words)
@@ -188,6 +189,13 @@ def test_methods_take_their_resources_of_files_and_lines(in_folder, words, expec
 def test_a_chat_takes_every_resource_of_a_file(in_folder):
     whole = {"llm": "openai:a", "second_llm": "openai:b", "prompts": "mine", "texts": "t.index"}
     assert given("raw", "--resources", "mine.toml", every=True) == {"name": "raw", **whole}
+
+
+def test_a_single_method_takes_its_own_resources_of_a_file(in_folder):
+    answer = {"llm": "openai:a", "prompts": "mine", "texts": "t.index"}
+    assert given("ad", "--resources", "mine.toml", alone=True) == {"name": "ad", **answer}
+    alone = {"name": "raw", "texts": "t.index"}
+    assert given("raw", "--resources", "mine.toml", alone=True) == alone
 
 
 def test_a_recording_replays_the_models_of_the_resources(in_folder):
