@@ -226,10 +226,12 @@ def test_people_s_labels_of_nuggets_are_means_by_run(call, published):
     assert shown == [["a", "0.5", "1", "2", "turn"], ["b", "1.0", "1", "2", "turn"]]
 
 
-def test_nuggets_of_the_dataset_are_given_to_their_judge(published):
+def test_nuggets_of_the_dataset_are_given_to_their_judge(published, capsys):
     turns = pd.DataFrame({"qid": ["1-1_2", "1-1_3", "1-1_1"]})
     module._add_nuggets(turns, ikat.dataset("ikat:sample"))
     assert turns["gold_nuggets"].tolist() == [["three"], [], ["one", "two"]]
+    told = capsys.readouterr()
+    assert (told.out, "all 3 nuggets of ikat:sample" in told.err) == ("", True)
 
 
 def test_responses_have_texts_where_an_index_is_given(made, sample_index):

@@ -9,6 +9,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation.score_frame import about_turns
+from pyterrier_ikat.tables import of_frame
 
 module = import_module("pyterrier_ikat.cli.evaluate")
 RESPONSES = import_module("pyterrier_ikat.evaluation.responses")
@@ -117,6 +118,25 @@ def test_responses_without_options_are_those_of_all_turns(call, judged):
     assert judged.turns == [("d", None, None)]
     assert (judged.chosen, judged.texts, judged.nuggets) == (False, [None], [])
     assert [unit for _, unit, _ in judged.means] == [None, None]
+
+
+def test_why_turns_are_omitted_and_all_notes_are_told(monkeypatch, tmp_path):
+    scored = SimpleNamespace(ids=["1_2"], why=WHY, notes=["a lacks one.", "b lacks two."])
+    options = []
+
+    def choose_turns(qids, asked, *, chosen):
+        options.append((list(qids), asked, chosen))
+        return scored
+
+    turns_of_runs = import_module("pyterrier_ikat.evaluation.scored_turns")
+    monkeypatch.setattr(turns_of_runs, "choose_turns", choose_turns)
+    monkeypatch.setattr(turns_of_runs, "asked_of", list)
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"]})
+    (tmp_path / "a").mkdir()
+    left, about = module._asked_turns(turns, [str(tmp_path / "a")], True)
+    assert (left["qid"].tolist(), left.index.tolist()) == (["1_2"], [0])
+    assert about == [WHY, *scored.notes]
+    assert options == [(["1_1", "1_2"], ["a"], True)]
 
 
 def test_a_judge_almost_named_is_suggested():
@@ -241,3 +261,19 @@ def test_turns_of_statements_and_actions_are_told(call, monkeypatch, tmp_path, f
         asked.clear()
         assert WHY in (done.stdout if form == "text" else done.stderr)
         assert (WHY in done.stdout) == (form == "text")
+
+
+# Costs
+
+
+@pytest.mark.parametrize(("of", "form"), [("passages", "text"), ("responses", "csv")])
+def test_costs_are_a_table_in_its_form(call, monkeypatch, tmp_path, of, form):
+    asked = []
+    table = of_frame(pd.DataFrame({"run": ["a"], "calls": [3]}))
+    monkeypatch.setattr("pyterrier_ikat.show.ledger", lambda paths: asked.append(paths) or table)
+    (tmp_path / "b.partial").mkdir()
+    (tmp_path / "b.partial" / "000000.turns.jsonl").touch()
+    a, unfinished = str(tmp_path / "a"), tmp_path / "b.partial"
+    done = call("evaluate", a, unfinished, "--cost", "--of", of, "--format", form)
+    assert done.exit_code == 0, done.output
+    assert (done.stdout, asked) == (table.written(form), [[a]])

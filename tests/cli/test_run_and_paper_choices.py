@@ -28,8 +28,9 @@ paper = import_module("pyterrier_ikat.cli.paper")
 
 
 def table_of(title, text="x"):
-    """A table of one cell."""
-    return Table([{title: text}], [Column(title, [Cell(text)])], [])
+    """A table of one row, which each form writes differently."""
+    columns = [Column(title, [Cell(text)]), Column("n", [Cell("1")], numeric=True)]
+    return Table([{title: text, "n": 1}], columns, [])
 
 
 class Made:
@@ -131,6 +132,8 @@ def test_a_run_gets_the_options_that_are_given(call, studied):
         },
     )
     assert studied.printed.pop() == ("results", "csv")
+    call("run", "raw", "--dataset", "d", "--repeats", "0")
+    assert studied.calls.pop()[3]["repeats"] == 0  # the run refuses it
 
 
 @pytest.mark.parametrize("form", ["text", "csv"])
