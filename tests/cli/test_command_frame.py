@@ -303,6 +303,25 @@ def test_an_error_is_one_clean_line_with_advice_for_commands(call, monkeypatch):
     assert advice("frame=...", "--frame") == "frame=..."  # in Python again
 
 
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (SystemExit(3), "calls sys.exit, which ends the command before its work is done"),
+        (KeyboardInterrupt(), STOPPED),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+    ],
+)
+def test_what_ends_a_command_is_one_line_with_code_2(call, monkeypatch, error, told):
+    def ends(*_, **__):
+        raise error
+
+    monkeypatch.setattr("pyterrier_ikat.conversations.datasets.full_names", ends)
+    done = call("datasets")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 def test_an_error_may_have_a_code_of_its_own(call, monkeypatch):
     class Coded(UsageError):
         exit_code = 7

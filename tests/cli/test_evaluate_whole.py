@@ -277,3 +277,27 @@ def test_costs_are_a_table_in_its_form(call, monkeypatch, tmp_path, of, form):
     done = call("evaluate", a, unfinished, "--cost", "--of", of, "--format", form)
     assert done.exit_code == 0, done.output
     assert (done.stdout, asked) == (table.written(form), [[a]])
+
+
+# What is published, and who is told
+
+
+def test_published_runs_are_of_datasets_that_have_them():
+    for has, lacks in [("get_responses", "get_labels"), ("get_labels", "get_responses")]:
+        data = SimpleNamespace(name="d", **{has: None})
+        assert module._is_published(["published"], data, has) is True
+        with pytest.raises(UsageError, match="d has no published runs"):
+            module._is_published(["published"], data, lacks)
+        for runs in (["published", "a"], ["a"], []):
+            assert module._is_published(runs, data, lacks) is False
+
+
+def test_each_run_that_asked_its_judge_is_told(monkeypatch, capsys):
+    frame = import_module("pyterrier_ikat.cli.main")
+    asked = []
+    monkeypatch.setattr(
+        "pyterrier_ikat.show.ledgers.asked_by", lambda paths: asked.append(list(paths)) or {}
+    )
+    monkeypatch.setattr("pyterrier_ikat.show.ledgers.circular", lambda *args: ["one", "two"])
+    frame.tell_circular(["m"], ["a", "b"], err=False)
+    assert (asked, capsys.readouterr().out) == ([["a", "b"]], "one\ntwo\n")
