@@ -174,7 +174,7 @@ def test_a_level_is_explained_once_below_the_first_table_that_lacks_it():
     both = BELOW.columns
     deepest = Table([], [both[0], both[2]], [])
     middle = Table([], both[:2], [], below=deepest)
-    text = drawn(Table([], both, [], below=middle), 18)
+    text = drawn(Table([], both, [], below=middle), 16)
     assert text.count("R@20: relevant") == text.count("AP: relevant") == 1
 
 
