@@ -22,7 +22,9 @@ from pyterrier_ikat.live.serving.replies import (
     without_additions,
 )
 from pyterrier_ikat.live.serving.requests import ChatRequest, SearchRequest, read
-from pyterrier_ikat.llms import BudgetExceeded
+from pyterrier_ikat.live.serving.service import safe_name
+from pyterrier_ikat.llms import BudgetExceeded, StageError
+from pyterrier_ikat.llms.failures import Refused, Unavailable
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import ShownPassage, Turn
 
@@ -256,3 +258,16 @@ def test_the_limits_of_a_search(fields, is_read):
 def test_a_search_has_ten_passages_with_texts_by_default():
     request = read(SearchRequest, {"query": "tea"})
     assert (request.k, request.texts, request.k1, request.b) == (10, True, None, None)
+
+
+def test_one_model_that_is_down_is_worth_another_try(caplog):
+    failures = [Refused("answer", "1", "No xyzzy."), Unavailable("answer", "2", "it is down")]
+    with caplog.at_level("ERROR", "pyterrier_ikat.live.serving"):
+        failure = failure_of(StageError("answer", failures))
+    assert (failure.status, failure.code) == (503, "llm_unavailable")
+    assert "stage answer: Refused, it is down" in caplog.text
+    assert failure_of(StageError("answer", failures[:1])).status == 502
+
+
+def test_half_a_character_in_a_name_is_saved_under_another():
+    assert safe_name("\ud800a") != safe_name("\ud801a")
