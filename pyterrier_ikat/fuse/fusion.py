@@ -36,6 +36,7 @@ from .subqueries import (
     check_results,
     concatenate_turns,
     drop_sub_queries,
+    most_sub_queries,
     read_lists,
     restore_turns,
     sort_lists,
@@ -115,7 +116,7 @@ class Fusion(Operator):
             planned, passages = self._plan_branches(frame, plan)
         else:
             planned = drop_sub_queries(frame)
-            passages = plan.cut
+            passages = plan.cut * most_sub_queries(frame)
         plan.cut = passages if self.num_results is None else min(passages, self.num_results)
         return planned
 

@@ -254,6 +254,20 @@ def drop_sub_queries(frame: pd.DataFrame) -> pd.DataFrame:
     return restore_turns(frame, np.flatnonzero(frame["qsub"] == 0)).drop(columns="qfound")
 
 
+def most_sub_queries(frame: pd.DataFrame) -> int:
+    """Return how many sub-queries a turn of a frame has at most; 1 in a frame of turns.
+
+    Example:
+        >>> most_sub_queries(pd.DataFrame({"qid_0": ["t", "t"], "qsub": [0, 1]}))
+        2
+        >>> most_sub_queries(pd.DataFrame({"qid": ["t"], "query": ["tea?"]}))
+        1
+    """
+    if "qid_0" not in frame.columns or frame.empty:
+        return 1
+    return int(frame["qsub"].max()) + 1
+
+
 def _own_query_level(frame: pd.DataFrame, earlier: list[str]) -> int:
     """Return the number N of the column ``query_N`` that holds the turns' own queries.
 

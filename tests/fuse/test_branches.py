@@ -368,11 +368,22 @@ def test_equal_means_of_several_groups_tie(monkeypatch):
     ]
 
 
+def test_a_plan_adds_up_the_passages_of_the_sub_queries():
+    """By hand: a turn's two sub-queries find at most three passages each, another's one three."""
+    llm = ikat.llm("recorded:sample")
+    explode = with_column(qsubqueries=column([["a", "b"], ["c"]])) >> ikat.ExplodeQueries()
+    for num_results, calls in ((None, 12), (4, 8)):
+        fused = explode >> Finds({}) % 3 >> ikat.RRF(num_results=num_results)
+        planned = ikat.plan({"S": fused >> ikat.LLMRerank(llm)}, TURNS)
+        assert planned["calls"].tolist() == [calls]
+
+
 def test_a_plan_of_sub_queries_goes_on_with_the_turns():
+    """By hand: two sub-queries of two turns find three passages each, which are re-ranked."""
     llm = ikat.llm("recorded:sample")
     explode = with_column(qsubqueries=column([["a", "b"]] * 2)) >> ikat.ExplodeQueries()
     against = ikat.RerankAgainst(ikat.LLMRerank(llm), "query")
-    for fused, reranked in ((ikat.RRF(), {}), (against, {"rerank": 6})):
+    for fused, reranked in ((ikat.RRF(), {}), (against, {"rerank": 12})):
         planned = ikat.plan({"S": explode >> Finds({}) % 3 >> fused >> ikat.Rewrite(llm)}, TURNS)
         calls = dict(zip(planned["stage"], planned["calls"], strict=True))
         assert calls == {**reranked, "rewrite": 2}
