@@ -135,7 +135,7 @@ ABOVE = Table(
 )
 
 
-def test_a_level_is_explained_once_below_the_first_table_that_lacks_it():
+def test_a_level_is_explained_once_below_the_tables():
     assert lines(ABOVE, 18) == [
         "First",
         "",
@@ -204,7 +204,7 @@ def test_notes_and_titles_have_80_columns_at_most(width, longest):
     assert " ".join(" ".join(text).split()).count("word") == 120
 
 
-def test_a_table_has_its_columns_for_a_screen_and_the_whole_width():
+def test_a_table_has_its_columns_and_the_whole_width():
     scores = [column(f"m{number}", ".1000", "1.0000", numeric=True) for number in range(12)]
     table = Table([], [NAMES, *scores], [])
     assert len(lines(table, 102)) == 3

@@ -242,7 +242,7 @@ def test_an_unknown_scale_is_refused():
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-def test_a_branch_without_passages_may_lack_the_column_of_weights():
+def test_a_branch_without_passages_may_lack_the_weights():
     names = ["qid", "query", "docno", "score", "rank", "text"]
     nothing = pt.apply.generic(lambda rows: pd.DataFrame({name: [] for name in names}))
     turns = TURNS[:1].assign(qlevel="second")

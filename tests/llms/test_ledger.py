@@ -283,7 +283,7 @@ def test_a_follower_is_left_also_by_an_error():
     assert outer.rows() == []
 
 
-def test_what_known_calls_would_have_cost_is_shown_if_it_is_known():
+def test_what_known_calls_would_have_cost_is_shown():
     ledger = Ledger()
     ledger.count("answer", "m", known=1, worth=None)
     assert "worth" not in [column.title for column in ledger.shown().columns]

@@ -366,7 +366,7 @@ def test_a_page_counts_its_sessions_users_and_completions(log):
     assert "2 completions of the systems came from" in text
 
 
-def test_a_page_has_the_scores_of_its_measures_and_the_logged_baseline(log, monkeypatch):
+def test_a_page_has_its_scores_and_the_logged_baseline(log, monkeypatch):
     monkeypatch.setattr(sessions.Report, "of", classmethod(lambda cls, content: content))
     spends = {"one": Spend(4, cost=0.5), "two": Spend(1, cost=0.25)}
     runs = {
