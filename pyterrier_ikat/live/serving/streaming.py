@@ -193,9 +193,11 @@ class Answers:
         asyncio.get_running_loop().call_later(PATIENCE, self._forget, answer)
 
     def _forget(self, answer: Answer) -> None:
-        if not answer.is_read:
-            self._named.pop(answer.name, None)
-            answer.job.cancel()
+        if answer.is_read:
+            return
+        if self._named.get(answer.name) is answer:  # after a stop, another one may have its name
+            del self._named[answer.name]
+        answer.job.cancel()
 
 
 async def stream(answers: Answers, answer: Answer) -> AsyncIterator[dict[str, str]]:

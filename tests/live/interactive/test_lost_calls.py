@@ -1,0 +1,212 @@
+"""Calls that were stopped, lost or forgotten: waits, looks, and the second of several topics."""
+
+import pytest
+from test_interact import Look, Model, play, said, system_of
+from test_interact_harness import TOPICS as BOTH
+from test_interact_harness import Answers, Killed, check, live, quick  # noqa: F401
+from track_server import NEW, Track
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.live.interactive import ServerDown, track_server
+from pyterrier_ikat.live.interactive.player import InteractiveRun
+from pyterrier_ikat.live.interactive.track_server import (
+    Dumped,
+    ServerRefusal,
+    TrackServer,
+    UserMessage,
+    fitted,
+    read_dump,
+    safe_address,
+)
+from pyterrier_ikat.runs import Turn
+
+
+def kills_at(name, nth=1):
+    left = [nth]
+
+    def step(now):
+        if now == name:
+            left[0] -= 1
+            if not left[0]:
+                raise Killed(now)
+
+    return step
+
+
+@pytest.mark.parametrize(
+    ("name", "nth", "waits"),
+    [
+        ("before /run/continue", 1, [2, 8, 30, 60, 120]),
+        ("after /run/continue", 1, []),
+        ("before /run/continue", 4, [2, 8, 30, 60, 120]),
+    ],
+)
+def test_a_stopped_call_is_waited_for_as_a_slow_one(tmp_path, name, nth, waits):
+    track, answers, slept = Track(BOTH), Answers(), []
+    with pytest.raises(Killed):
+        live(track, tmp_path / "run", answers, step=kills_at(name, nth), sleep=slept.append)
+    assert slept == []
+    check(track, answers, live(track, tmp_path / "run", answers, sleep=slept.append))
+    assert slept == waits
+
+
+ONE = (("1-1", "ann", ("Which tea?", "And now?", "Or mate?")),)
+
+
+@pytest.mark.parametrize(("history", "seen"), [(None, [0, 2, 4]), (0, [0, 0, 0])])
+def test_a_run_shows_as_much_history_as_it_is_told(tmp_path, history, seen):
+    look = Look()
+    play(Track(ONE), tmp_path / "run", system=look >> system_of(Model()), history=history)
+    assert [len(row["qhistory"]) for row in look.seen] == seen
+    assert [row["qid"] for row in look.seen] == ["1-1_1", "1-1_2", "1-1_3"]
+
+
+def test_what_is_done_and_told_names_its_turn(tmp_path):
+    done, told = [], []
+    track = Track((*ONE[:1], ("2-1", "bob", ("Where?",))), form=NEW)
+    run = play(track, tmp_path / "run", doing=done.append, tell=told.append)
+    assert {line.split(" ")[0] for line in done} == {"1-1_1", "1-1_2", "1-1_3", "2-1_1"}
+    assert all(len(line.split(" ", 1)[1]) > 5 for line in done)
+    answered = [line.split(":")[0] for line in told if "answered" in line]
+    assert answered == [f"{qid} answered" for qid in ("1-1_1", "1-1_2", "1-1_3", "2-1_1")]
+    assert run.finished
+    told.clear()
+    again = play(track, tmp_path / "run", tell=told.append)
+    assert told == [f"{tmp_path / 'run'} has 4 responses that the server took"]
+    assert repr(again) == f"<interactive run in {tmp_path / 'run'}, finished>"
+    assert said(track.taken)[-1] == ("2-1", "Where?")
+
+
+def test_an_entry_of_a_dump_has_one_response_and_one_text():
+    def entry(*responses, topic="7-1_1"):
+        return {"metadata": {"topic_id": topic}, "responses": list(responses)}
+
+    words = {"user_utterance": "Why?"}
+    good = entry({**words, "text": "So."})
+    assert read_dump(iter([good, entry({**words, "assistant_text": None}, topic="7\x07_1_2")])) == [
+        Dumped("7-1", "Why?", "So."),
+        Dumped("7 _1", "Why?", None),
+    ]
+    for bad in (
+        entry(),
+        entry({**words, "text": "a"}, {**words, "text": "b"}),
+        entry({**words, "text": "a", "assistant_text": "b"}),
+        entry({**words, "words": "a"}),
+        entry({**words, "text": 7}),
+        entry({**words, "text": ["a"]}),
+        entry({"text": "a"}),
+        entry({**words, "text": "a"}, topic="71"),
+        entry({**words, "text": "a"}, topic=None),
+        "entry",
+    ):
+        with pytest.raises(DataError, match="entry 2 of the server's dump has an unknown form"):
+            read_dump([good, bad])
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://",
+        "host/sim",
+        "ftp://host",
+        "https://me@host",
+        "https://me:word@host",
+        "https://host/?run=1",
+        "http://host",
+        "http://127.0.0.2",
+        "http://localhost.example.org",
+    ],
+)
+def test_an_address_that_is_no_safe_one_is_refused(address):
+    with pytest.raises(ikat.UsageError):
+        safe_address(address)
+
+
+def test_addresses_of_this_machine_may_be_plain():
+    for address in ("http://localhost:1/a", "http://127.0.0.1", "http://[::1]:8/a", "https://h/a"):
+        assert safe_address(f"{address}/") == address
+
+
+@pytest.mark.parametrize("run_id", ["", "a b", "a\tb", "a\n", "a\x00"])
+def test_a_run_has_a_name_of_one_word(monkeypatch, run_id):
+    monkeypatch.setenv("IKAT_TOKEN", "tok")
+    with pytest.raises(ikat.UsageError, match="is not one word"):
+        TrackServer("https://host", run_id)
+    assert TrackServer("https://host", "tée-1").shown == "https://host"
+
+
+@pytest.mark.parametrize("token", ["", " \n", "a b", "töken", "a\nb"])
+def test_a_token_has_no_blank_and_is_shown_nowhere(monkeypatch, token):
+    monkeypatch.setenv("IKAT_TOKEN", token)
+    with pytest.raises(ikat.UsageError, match="IKAT_TOKEN is empty or has a character") as raised:
+        TrackServer("https://host", "mine")
+    assert not token.strip() or token not in str(raised.value)
+
+
+def test_errors_of_the_server_say_what_to_do():
+    down = ServerDown("it is gone", status=503, late=True)
+    assert str(down) == (
+        "it is gone: check the address, or start again later; the same command continues the run"
+    )
+    assert (down.why, down.status, down.unsent, down.late) == ("it is gone", 503, False, True)
+    refusal = ServerRefusal("it refuses", "repair it", 403, unsent=True)
+    assert str(refusal) == "it refuses: repair it"
+    assert (refusal.why, refusal.status, refusal.unsent, refusal.late) == (
+        "it refuses",
+        403,
+        True,
+        False,
+    )
+    assert isinstance(refusal, ikat.UsageError)
+
+
+def message(**changes):
+    fields = {"topic_id": "1-1", "user_id": "ann", "utterance": "Why?", "history": []}
+    fields |= {"last_response_of_session": False, "last_response_of_run": False}
+    return UserMessage.of(fields | changes)
+
+
+def test_a_field_of_another_type_is_named():
+    for field, value in [
+        ("utterance", None),
+        ("last_response_of_session", 1),
+        ("last_response_of_run", "false"),
+        ("history.1.role", "system"),
+        ("history.1.content", None),
+    ]:
+        name, _, rest = field.partition(".")
+        if rest:
+            good = {"role": "user", "content": "Hi"}
+            value = [good, {**good, rest.partition(".")[2]: value}]
+        with pytest.raises(DataError, match=rf"not a user message \({field}: "):
+            message(**{name: value})
+    assert message(topic_id=7, user_id=8).topic == "7"
+    assert message(utterance="no\x1b[2J").utterance == "no [2J"
+    assert [message(history=[{"role": "user", "content": "\x07"}]).history[0].content] == [" "]
+
+
+def test_a_message_of_a_later_session_says_where_the_run_is(tmp_path):
+    run = InteractiveRun(tmp_path / "run", {"kind": "interactive"})
+    first, second = message(), message(topic_id="2-1", user_id="bob")
+    for one in (first, second):
+        run.receive(one)
+    assert run.begun == {("1-1", 1): first, ("2-1", 1): second}
+    assert [dialogue.user for dialogue in run.log.known.values()] == ["ann", "bob"]
+    assert repr(run) == f"<interactive run in {tmp_path / 'run'}, not finished>"
+    events = [event["event"] for event in run.log.events()]
+    assert events[-4:] == ["session", "message", "session", "message"]
+
+
+def test_scores_of_a_turn_fall_and_equal_ones_are_parted(monkeypatch):
+    monkeypatch.setattr(track_server, "tokenizer", lambda: str.split)
+    given = {f"d{number}": 1.0 for number in range(3)} | {"d3": 2.0, "d4": 0.12345678}
+    scores = fitted(Turn(1, "?", "Tea.", citations=given)).citations
+    assert list(scores) == ["d0", "d1", "d2", "d3", "d4"]
+    values = list(scores.values())
+    assert values == sorted(set(values), reverse=True)
+    assert values[0] == 1.0
+    assert values[4] == 0.12345678
+    many = {str(number): 2000.0 - number for number in range(1001)}
+    kept = fitted(Turn(1, "?", "Tea.", citations=many)).citations
+    assert list(kept.items()) == list(many.items())[:1000]
