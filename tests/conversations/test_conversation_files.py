@@ -369,3 +369,10 @@ def test_a_question_of_longmemeval_is_declined_by_its_id(write):
     (turn,) = chat.turns
     assert (turn.answerability, turn.passages) == ("unanswerable", ())
     assert (turn.response, turn.category, chat.ptkb) == ("5", "temporal", {"s:1": "I like tea."})
+
+
+def test_the_number_of_a_task_stands_behind_its_last_mark(write):
+    path = write(lines(task("a<::>b<::>12"), task("a<::>3")), "t.jsonl")
+    chats = read_conversations(path, "MTRAG")
+    found = [(chat.number, turn.turn_id, turn.qid) for chat in chats for turn in chat.turns]
+    assert found == [("a<::>b", 12, "a<::>b<::>12"), ("a", 3, "a<::>3")]

@@ -1,7 +1,9 @@
+import csv
 import hashlib
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -215,3 +217,13 @@ def test_only_a_file_of_a_known_name_is_data(tmp_path, monkeypatch):
         data_file("2022.json")
     (tmp_path / NAME).mkdir()
     assert at_hand(NAME) is None
+
+
+def test_each_line_of_the_list_is_a_source():
+    with Path(download.__file__).with_name("sources.tsv").open(encoding="utf-8") as file:
+        rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    assert rows[0] == ["name", "url", "checksum", "licence"]
+    assert {name: Source(*rest) for name, *rest in rows[1:]} == SOURCES
+    assert list(SOURCES) == [row[0] for row in rows[1:]]
+    assert SOURCES["2023_test_topics.json"].licence == "MIT"
+    assert SOURCES["2023_test_topics.json"].checksum.startswith("sha256:ff0c1fe67af03cab")

@@ -11,6 +11,7 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.benchmarks import MTRAG
 from pyterrier_ikat.conversations.datasets import (
     FewerTurnsWarning,
     dataset,
@@ -28,8 +29,8 @@ from pyterrier_ikat.conversations.passages import (
     fields_named,
     read_passages,
 )
-from pyterrier_ikat.conversations.topics import CollectionWarning
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.conversations.topics import CollectionWarning, Conversation, TopicTurn
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 
 ASK = {"role": "user", "content": "Tea?"}
 TURNS = [
@@ -690,3 +691,95 @@ def test_passages_of_another_name_are_not_those_of_a_folder(folder, monkeypatch)
     monkeypatch.setattr("pyterrier_ikat.conversations.ikat_dataset.HELD_BYTES", 1)
     assert mine.collection() == (None, None)
     assert [passage["docno"] for passage in mine.get_corpus_iter(verbose=False)] == ["d1", "d2"]
+
+
+def test_each_name_opens_its_dataset():
+    """The files of none of them are read."""
+    kinds = {}
+    for name in full_names():
+        opened = dataset(name)
+        assert opened.name == name
+        assert dataset(name) is not opened
+        kinds.setdefault(type(opened).__name__, []).append(name)
+    domains = ["clapnq", "cloud", "fiqa", "govt"]
+    of_un = ["un-reference", "un", *(f"un-{domain}" for domain in domains)]
+    assert kinds == {
+        "SampleDataset": ["ikat:sample"],
+        "ReleasedDataset": [
+            *(f"ikat:{name}" for name in ("2023-mini", "2023", "2023-train", "2025")),
+            *(f"cast:{year}" for year in (2019, 2020, 2021, 2022)),
+        ],
+        "ConeRagDataset": ["ikat:2024"],
+        "TasksDataset": [f"mtrag:{name}" for name in ("mini", "reference", *of_un)],
+        "DomainDataset": [f"mtrag:{domain}" for domain in domains],
+        "LocomoDataset": ["locomo:"],
+    }
+    assert list(MTRAG) == [name for name in full_names() if name.startswith("mtrag:")]
+    for name, maker in MTRAG.items():
+        assert maker().name == name
+
+
+def test_a_topic_is_the_first_part_of_a_conversations_name(folder):
+    class OfTopics(FolderDataset):
+        unit = "topic"
+
+    asked = [{"qid": qid, "messages": [ASK]} for qid in ("9-1-2_1", "9-3_1", "10_1")]
+    (folder / "topics.jsonl").write_text(lines(asked))
+    mine = OfTopics(folder)
+    assert mine.clusters() == {"9-1-2_1": "9", "9-3_1": "9", "10_1": "10"}
+    assert mine.clusters("topic") == mine.clusters()
+    assert mine.clusters("conversation") == {"9-1-2_1": "9-1-2", "9-3_1": "9-3", "10_1": "10"}
+    assert mine.clusters("turn") == {qid: qid for qid in mine.clusters()}
+    with pytest.raises(UsageError, match="which user .*: its units are turn, conversation, topic$"):
+        mine.clusters("user")
+
+
+def test_turns_of_an_object_are_conversations_with_their_past():
+    class Rewritten(Whole):
+        def get_topics(self):
+            resolved = ["Which tea?", "And which now?"]
+            return super().get_topics().assign(qutterance=["T?", "N?"], qresolved=resolved)
+
+    first, second = GivenDataset(Rewritten()).conversations
+    past = (ASK, {"role": "assistant", "content": "Mint."})
+    persona = {"1": "I run."}
+    asked = TopicTurn(4, "Tea?", "", "Which tea?", qid="a", history=())
+    assert first == Conversation("a", ptkb=persona, turns=(asked,))
+    asked = TopicTurn(5, "And now?", "", "And which now?", qid="b", history=past)
+    assert second == Conversation("b", ptkb=persona, turns=(asked,))
+
+
+def test_advice_on_datasets_is_for_python_or_for_commands(folder):
+    mine = dataset(folder)
+    (folder / "passages.jsonl").unlink()
+    calls = {
+        "turns": lambda: read_turns("a,,b", KNOWN, "mine"),
+        "qrels": lambda: find_qrels("none", mine),
+        "texts": mine.text_loader,
+        "variants": lambda: mine._check_variant("qrels", "x", []),
+    }
+
+    def told():
+        messages = {}
+        for name, call in calls.items():
+            with pytest.raises(UsageError) as refused:
+                call()
+            messages[name] = str(refused.value)
+        return messages
+
+    there = f"{folder} has no qrels 'none'; there are the default, gpt4, ptkb, and there is no file"
+    names_no = "names no turn: give ids separated by commas, such as 1-1_1,1-1_2, or a file with"
+    assert told() == {
+        "turns": f"turns='a,,b' {names_no} one on each line",
+        "qrels": f"{there} none: omit qrels=... for the default",
+        "texts": f"{folder} has no text loader: index its passages and take "
+        "ikat.PassageIndex(PATH).text_loader()",
+        "variants": f"{folder} has no qrels: give a file of your own (qrels=)",
+    }
+    with commands_advised():
+        assert told() == {
+            "turns": f"--turns 'a,,b' {names_no} one on each line",
+            "qrels": f"{there} none: omit --qrels for the default",
+            "texts": f"{folder} has no text loader: index its passages and give --index PATH",
+            "variants": f"{folder} has no qrels: give a file of your own (--qrels)",
+        }

@@ -500,3 +500,19 @@ def test_a_domain_has_no_conversation_of_other_domains(un):
     cloud = ikat.dataset("mtrag:un-cloud")
     assert [chat.number for chat in cloud.conversations] == ["b", "c"]
     assert cloud.clusters("conversation") == {"b<::>1": "b", "c<::>1": "c"}
+
+
+@other_files
+@users_words_only
+def test_a_query_of_a_domain_has_its_number_behind_the_last_mark(files):
+    said = {"a<::>b<::>12": ("T?", "U?"), "a<::>b<::>2": ("|user|: V?",)}
+    for kind in ("questions", "rewrite"):
+        items = ({"_id": qid, "text": user(*texts)} for qid, texts in said.items())
+        files(f"clapnq/clapnq_{kind}.jsonl", lines(*items))
+    (chat,) = ikat.dataset("mtrag:clapnq").conversations
+    assert chat.number == "a<::>b"
+    assert [(turn.turn_id, turn.utterance, turn.resolved) for turn in chat.turns] == [
+        (12, "U?", "U?"),
+        (2, "|user|: V?", "|user|: V?"),
+    ]
+    assert [turn.history for turn in chat.turns] == [({"role": "user", "content": "T?"},), ()]

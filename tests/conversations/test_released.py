@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import DATASETS, IkatProvider
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.evaluation.nuggets import nugget_scores
 
 OF_IKAT = [name for name in DATASETS if ":" not in name]
@@ -622,3 +622,18 @@ def test_nuggets_of_other_turns_and_runs_are_kept_apart(cone_rag, tmp_path):
         ["one_run", "3_2", "Mint."],
         ["ksu", "3_2", "Mint."],
     ]
+
+
+def test_missing_judgements_are_told_with_those_that_are_there(files):
+    files({"2023_test_topics.json": []})
+    data = ikat.dataset("ikat:2023")
+    for variant in (None, "ptkb_nist"):
+        with pytest.raises(DataError, match=r"; get_qrels\('provenance'\) takes the topics' own"):
+            data.get_qrels(variant)
+        with (
+            commands_advised(),
+            pytest.raises(
+                DataError, match="; `ikat evaluate --qrels provenance` takes the topics'"
+            ),
+        ):
+            data.get_qrels(variant)

@@ -1,5 +1,7 @@
 """Tiny randomly initialised classifiers: the probabilities equal the model called directly."""
 
+import re
+
 import pandas as pd
 import pytest
 import torch
@@ -12,7 +14,7 @@ from transformers import (
 )
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation.response_judges import AnswerEquivalence
+from pyterrier_ikat.evaluation.response_judges import AnswerEquivalence, _input
 from pyterrier_ikat.evaluation.responses import evaluate_responses
 
 WORDS = [
@@ -167,3 +169,37 @@ def test_a_cut_question_is_told_and_a_fitting_text_is_whole(tmp_path):
         assert found.reason.endswith("cut") is is_cut
         [found] = judge.judge(turns(("1_1", "tea", " ".join(["green"] * response), "tea")))
         assert found.reason.endswith("cut") is is_cut
+
+
+class Words:
+    """A tokenizer of words between blanks, with two special tokens for a pair."""
+
+    def __init__(self, separator):
+        self.sep_token = separator
+
+    def num_special_tokens_to_add(self, pair=False):
+        return 2 if pair else 1
+
+    def __call__(self, text, **_options):
+        spans = [match.span() for match in re.finditer(r"\S+", text)]
+        return {"offset_mapping": spans}
+
+
+@pytest.mark.parametrize(
+    ("texts", "length", "first", "second", "is_cut"),
+    [
+        # of 12 tokens 3 are special or the separator; the question has 1 to 3, the rest is shared
+        (("a b", "c d", "q"), 12, "a b", "c d SEP q", False),
+        (("a b", "c d", "q r s t"), 12, "a b", "c d SEP q r s", True),
+        (("a b c d e f g h", "z", "q"), 12, "a b c d e f g", "z SEP q", True),
+        (("z", "a b c d e f g h", "q"), 12, "z", "a b c d e f g SEP q", True),
+        (("a b c d e f", "u v w x y z", "q r"), 12, "a b c", "u v w SEP q r", True),
+        (("a b c d e f", "u v", "q"), 12, "a b c d e f", "u v SEP q", False),
+    ],
+    ids=["all", "question", "response", "gold", "both", "just"],
+)
+def test_texts_share_the_length_that_the_question_leaves(texts, length, first, second, is_cut):
+    for separator in ("SEP", None):
+        pair, cut = _input(Words(separator), *texts, length)
+        assert pair == {"text": first, "text_pair": second.replace("SEP", separator or "")}
+        assert cut is is_cut

@@ -137,3 +137,33 @@ def test_turns_that_a_dataset_lacks_are_clusters_of_their_own():
     assert (found.unit, found.names, found.source) == ("user", ["ann", "9_1"], "")
     assert find_clusters(["1-1_1"], "conversation", DECLARING).names == ["1-1"]
     assert find_clusters(["1-1_1"], "turn", DECLARING).names == ["1-1_1"]
+
+
+def test_each_frame_may_know_a_part_of_the_conversations():
+    one = pd.DataFrame({"qid": ["a", "b"], "qconversation": ["9-1", "8-1"]})
+    two = pd.DataFrame({"qid": ["c", "b"], "qconversation": ["9-2", "8-2"]})
+    found = find_clusters(["a", "b", "c"], frames=iter([one, two]))
+    expected = Clusters("conversation", ["9-1", "8-2", "9-2"], "qconversation")
+    assert found == expected
+    for unit in ("topic", "user"):
+        found = find_clusters(["c", "a", "b"], unit, frames=[one, two])
+        assert found == Clusters(unit, ["9", "9", "8"], "qconversation")
+    assert find_clusters(["a", "d"], frames=[one, two]) == Clusters("turn", ["a", "d"], "none")
+
+
+def test_all_turns_that_a_dataset_lacks_are_told_with_the_unit():
+    for unit, names in (("user", ["9_1", "ann", "9_2"]), ("conversation", ["9_1", "1-1", "9_2"])):
+        told = rf"mine lacks 2 turns \(9_1, 9_2\): each counts as a {unit} of its own in tests"
+        with pytest.warns(UserWarning, match=told):
+            found = find_clusters(["9_1", "1-1_1", "9_2"], unit, DECLARING)
+        assert found == Clusters(unit, names)
+
+
+def test_a_frame_comes_before_ids_but_after_what_is_declared():
+    class Silent(Declaring):
+        declares_unit = False
+
+    frame = pd.DataFrame({"qid": ["1-1_1"], "qconversation": ["x"]})
+    found = find_clusters(["1-1_1"], None, Silent(), [frame])
+    assert found == Clusters("conversation", ["x"], "qconversation")
+    assert find_clusters(["1-1_1"], None, DECLARING, [frame]) == Clusters("user", ["ann"])

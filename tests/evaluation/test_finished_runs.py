@@ -76,6 +76,8 @@ def test_what_stands_twice_is_named_by_all_its_columns():
         check_once("the pool", pairs, ["qid", "docno"], "keep one")
     with pytest.raises(DataError, match="^docno a occurs twice"):
         check_once("the pool", frame[:2], ["docno"], "keep one")
+    with pytest.raises(DataError, match="^turn 1_2, docno a occurs twice"):
+        check_once("the pool", pairs.assign(label=[1, 2, 3, 4]), ["qid", "docno"], "keep one")
 
 
 def test_a_cell_is_read_once_for_each_turn_that_shares_it():
@@ -186,3 +188,17 @@ def test_each_folder_was_scored_with_the_default_judgements(tmp_path):
     told = r"bad was scored with other judgements than the default ones of ikat:sample: give qrels="
     with pytest.raises(UsageError, match=told):
         qrels_of([*good, bad])
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
+def test_a_folder_of_an_unjudged_dataset_needs_judgements(tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    question = {"role": "user", "content": "Tea?"}
+    (mine / "topics.jsonl").write_text(json.dumps({"qid": "1_1", "messages": [question]}))
+    made = folder(tmp_path / "made", FRAME, dataset=str(mine))
+    with pytest.raises(UsageError, match=rf"^{mine} has no judgements: give qrels=\.\.\.$"):
+        qrels_of([made])
+    assert known_dataset({"a": made}).name == str(mine)
+    judged = pd.DataFrame({"qid": ["1_1"], "docno": ["b"], "label": [1]})
+    assert ikat.evaluate([made.path], judged, ["RR"])["RR(rel=1)"].tolist() == [0.5]

@@ -25,6 +25,7 @@ from pyterrier_ikat.evaluation.response_judges import (
     Relevance,
 )
 from pyterrier_ikat.evaluation.responses import (
+    COUNTED_OUTCOMES,
     Assessment,
     ResponseJudge,
     asked_column,
@@ -633,3 +634,47 @@ def test_passages_of_a_response_are_a_list_of_texts(cell, texts):
 def test_answers_of_no_turn_have_their_columns_too():
     frame = response_frame(turns(1), answers(1)[:0])
     assert frame[["qanswer", "qpassages"]].values.tolist() == [["", []]]
+
+
+def test_a_response_that_is_no_text_is_refused_even_if_false():
+    for odd in (0, False, []):
+        given = pd.DataFrame({"qid": ["9-1_1", "9-1_2"], "qanswer": column(["Tea.", odd])})
+        with pytest.raises(DataError, match="turn 9-1_2: the response is .*, no text"):
+            response_frame(turns(2), given)
+
+
+def test_passages_of_the_first_response_stand_by_rank_or_row():
+    rows = [
+        ("9-1_1", "A.", "c", True, 2),
+        ("9-1_1", "A.", "a", True, 0),
+        ("9-1_1", "B.", "x", True, 1),
+        ("9-1_1", "A.", "b", False, 1),
+        ("9-1_2", "B.", "y", False, 0),
+        ("9-1_3", "A.", "z", True, 0),
+    ]
+    given = pd.DataFrame(rows, columns=["qid", "qanswer", "text", "used", "rank"])
+    frame = response_frame(turns(4), given)
+    assert frame["qanswer"].tolist() == ["A.", "B.", "A.", ""]
+    assert frame["qpassages"].tolist() == [["a", "c"], [], ["z"], []]
+    unranked = response_frame(turns(4), given.drop(columns="rank"))
+    assert unranked["qpassages"].tolist() == [["c", "a"], [], ["z"], []]
+
+
+def test_means_of_each_judge_have_clusters_of_its_own_turns():
+    rows = [
+        ("1-1_1", "a", 1.0, "judged"),
+        ("1-1_1", "b", 3.0, "judged"),
+        ("2-1_1", "a", -1.0, "unable"),
+        ("2-1_1", "b", 0.0, "no response"),
+        ("2-2_1", "b", None, "failed"),
+    ]
+    judged = pd.DataFrame(rows, columns=["qid", "judge", "value", "outcome"])
+    table = response_means(judged, dataset="ikat:sample")
+    columns = ["judge", "mean", "n", *COUNTED_OUTCOMES, "turns", "unit", "clusters", "unit_from"]
+    assert table[columns].values.tolist() == [
+        ["a", 1.0, 1, 0, 1, 0, 0, 2, "topic", 1, ""],
+        ["b", 1.5, 2, 1, 0, 0, 1, 3, "topic", 2, ""],
+    ]
+    by_id = response_means(judged)
+    assert by_id["unit"].tolist() == ["conversation"] * 2
+    assert by_id["unit_from"].tolist() == ["qid"] * 2

@@ -5,6 +5,7 @@ The F1 of words is held against SQuAD's rules.
 
 import random
 import string
+import warnings
 from itertools import combinations
 
 import pandas as pd
@@ -159,3 +160,35 @@ few = st.lists(st.sampled_from("abc"), max_size=7)
 @given(few, few)
 def test_the_longest_common_subsequence(first, second):
     assert longest_common_subsequence(first, second) == by_definition(first, second)
+
+
+def test_rouge_l_counts_the_rows_with_an_unread_text():
+    rows = [("tea", "tea"), ("чай", "tea"), ("tea", "чай"), ("чай", "чай")]
+    frame = pd.DataFrame(rows, columns=["qanswer", "gold_answer"])
+    with pytest.warns(UserWarning, match="3 of 4 responses or gold answers"):
+        RougeL().judge(frame)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [("ab", 0), ("ab чю", 0), ("ab чюя", 1), ("٣٤", 1), ("12 ٣", 0), ("... !", 0), ("", 0)],
+)
+def test_a_text_is_read_if_half_of_its_letters_and_digits_are(text, is_told):
+    for response, gold in ((text, "tea"), ("tea", text)):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            RougeL().judge(pd.DataFrame({"qanswer": [response], "gold_answer": [gold]}))
+        assert len(seen) == is_told
+
+
+@pytest.mark.parametrize("judge", [RougeL(), TokenF1()])
+def test_the_reason_counts_the_words_of_both_texts(judge):
+    rows = [("green tea tea", "tea and milk and sugar"), ("tea", "milk"), ("tea", "tea tea")]
+    frame = pd.DataFrame(rows, columns=["qanswer", "gold_answer"])
+    judged = judge.judge(frame)
+    assert [one.reason for one in judged] == [
+        "1 word in common, of 3 in the response and 5 in the gold answer",
+        "0 words in common, of 1 in the response and 1 in the gold answer",
+        "1 word in common, of 1 in the response and 2 in the gold answer",
+    ]
+    assert [one.value for one in judged] == [2 / 8, 0.0, 2 / 3]

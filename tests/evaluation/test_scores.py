@@ -297,3 +297,20 @@ def test_the_defaults_are_the_tracks_measures_and_unit():
     scores = pd.DataFrame({"qid": TEAS, "nDCG@5": reciprocal(OURS)})
     worse = scores.assign(**{"nDCG@5": [0.25] * 12})
     assert differing_pairs({"a": scores, "b": worse}) == [("a", "b")]
+
+
+def test_each_frame_with_foreign_turns_is_warned_of():
+    judged = qrels(("1_1", "a", 1), ("1_2", "a", 1))
+    one = run(**{"1_1": "a", "8_8": "a"})
+    two = run(**{"1_2": "a", "9_9": "a"})
+    with pytest.warns(OtherTurnsWarning) as seen:
+        table = evaluate({"one": one, "two": two, "all": run(**{"1_1": "x a"})}, judged, ["P@1"])
+    told = [str(warning.message).partition(",")[0] for warning in seen]
+    assert told == ["run one lacks 1 judged turn", "run two lacks 1 judged turn"]
+    assert table["P(rel=1)@1"].tolist() == [0.5, 0.5, 0.0]
+    assert table.attrs["turns"] == [
+        "Mean over 2 judged turns.",
+        "one lacks 1 judged turn, counted 0: 1_2.",
+        "all lacks 1 judged turn, counted 0: 1_2.",
+        "two lacks 1 judged turn, counted 0: 1_1.",
+    ]

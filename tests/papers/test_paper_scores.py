@@ -10,7 +10,7 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.public_outputs import turn_lists
 from pyterrier_ikat.conversations.qrels import write_judge
-from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.errors import UsageError, commands_advised
 from pyterrier_ikat.evaluation import (
     AnswerEquivalence,
     Correctness,
@@ -433,3 +433,38 @@ def test_each_judge_is_asked_with_the_passages_of_the_response(folder, monkeypat
     scores = response_scores(folder.path, SAMPLE, ["1-1_2", "1-1_1"], {}, texts)
     assert asked == [["text of a", "text of b"], [], []]
     assert scores["Rouge-L"].fillna(-1).tolist() == [-1, 0.5]
+
+
+def test_advice_on_judgements_is_for_python_or_for_commands():
+    other = pd.DataFrame({"qid": ["9-9_1", "9-9_2"], "docno": ["a", "a"], "label": [1, 1]})
+    judged = QRELS[QRELS["qid"] == TURNS[0]]
+    calls = [
+        UserJudgements("provenance", "NIST"),
+        UserJudgements(judged, turns=TURNS[1:3]),
+        UserJudgements(pd.concat([QRELS, other])),
+    ]
+
+    def told():
+        messages = []
+        for given in calls:
+            with pytest.raises(UsageError) as refused:
+                given.judgements(OF_PASSAGES, SAMPLE)
+            messages.append(str(refused.value))
+        return messages
+
+    known = UserJudgements("provenance").judgements(OF_PASSAGES, SAMPLE).kind
+    like = f"names is judged: the judged turns are like {TURNS[0]}"
+    lacks = "judges turns that ikat:sample lacks (9-9_1, 9-9_2): give judgements of its turns"
+    assert told() == [
+        f"judged_by=... says NIST, but qrels=... provenance is known to be by {known}: "
+        "omit judged_by=...",
+        f"none of the turns that turns=... {like}",
+        f"qrels=... {lacks}",
+    ]
+    with commands_advised():
+        assert told() == [
+            f"--judged-by says NIST, but --qrels provenance is known to be by {known}: "
+            "omit --judged-by",
+            f"none of the turns that --turns {like}",
+            f"--qrels {lacks}",
+        ]

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.runs import Log, RunFolder
 from pyterrier_ikat.runs.folder import (
     check_repeats,
@@ -13,6 +13,7 @@ from pyterrier_ikat.runs.folder import (
     describe_difference,
     write_parameters,
 )
+from pyterrier_ikat.runs.log import not_saved
 
 
 @pytest.fixture
@@ -206,3 +207,41 @@ def test_a_removed_added_or_changed_setting_is_named(before, now, said):
     assert describe_difference({"settings": before}, {"settings": now}) == (
         f"different settings {said}"
     )
+
+
+def test_advice_on_runs_is_for_python_or_for_commands(tmp_path):
+    log, occupied, made = (tmp_path / name for name in ("log", "occupied", "made"))
+    Log.create(log, {"kind": "chat", "system": "raw"})
+    occupied.mkdir()
+    (occupied / "mine.txt").write_text("tea")
+    made.mkdir()
+    write_parameters(made, {"method": "raw"})
+
+    def told():
+        messages = [str(not_saved("chat.json", OSError(28, "No space left on device")))]
+        with pytest.raises(DataError) as refused:
+            RunFolder(log).check_finished()
+        messages.append(str(refused.value))
+        for path in (occupied, made):
+            with pytest.raises(UsageError) as refused:
+                RunFolder(path).reusable({"method": "ad"})
+            messages.append(str(refused.value))
+        return messages
+
+    full = "the chat can't be saved in chat.json (No space left on device)"
+    chat = f"{log} holds a chat, not the run of a dataset's topics"
+    other = f"{made} holds a run with different method ('raw', now 'ad')"
+    empty = f"{occupied} is not empty and holds no finished run"
+    assert told() == [
+        f"{full}: save it elsewhere",
+        f"{chat}: ikat.show.report shows it",
+        f"{empty}: choose another out=..., or remove it",
+        f"{other}: choose another out=..., or remove it",
+    ]
+    with commands_advised():
+        assert told() == [
+            f"{full}: repair that, and the next turn saves all turns",
+            f"{chat}: `ikat report` shows it",
+            f"{empty}: choose another --out, or remove it",
+            f"{other}: choose another --out, or remove it",
+        ]

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import (
@@ -19,6 +19,7 @@ from pyterrier_ikat.submit import (
     predictions,
     read_predictions,
     write_predictions,
+    write_reports,
 )
 from pyterrier_ikat.submit.submissions import read_ranking
 
@@ -385,3 +386,34 @@ def test_predictions_are_read_by_their_scores(tmp_path):
     results, turns = read_predictions(tmp_path / "p.jsonl")
     assert results[["docno", "score", "rank"]].values.tolist() == [["y", 2.5, 0], ["x", 1.0, 1]]
     assert turns.values.tolist() == [["a<::>1", "Yes."], ["b<::>1", ""]]
+
+
+def test_advice_on_predictions_is_for_python_or_for_commands(data, tmp_path):
+    run = RunFolder(tmp_path / "silent")
+    topics = data.get_topics()
+    found = topics.assign(docno="1-0-9", score=1.0, rank=0)
+    run.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
+
+    def told():
+        with pytest.raises(UsageError) as silent:
+            write_predictions(run, data, tmp_path / "out.jsonl", run_type="rag")
+        messages = [str(silent.value)]
+        for names in ({"run_id": "mine", "team": None}, {"run_id": "", "team": "t"}):
+            with pytest.raises(UsageError) as nameless:
+                write_reports(run, tmp_path / "out.jsonl", **names)
+            messages.append(str(nameless.value))
+        return messages
+
+    silent = f"{run.path} has no responses: run a system that ends with Respond"
+    instead = "or give the run type retrieval"
+    nameless = "a report names run and team: give"
+    assert told() == [
+        f"{silent} (such as rtg, or any system >> ikat.Respond(llm)), {instead}",
+        *[f"{nameless} run_id=... and team=..."] * 2,
+    ]
+    with commands_advised():
+        assert told() == [
+            f"{silent} (such as `ikat run rtg ...`), {instead}",
+            *[f"{nameless} --run-id and --team"] * 2,
+        ]
+    assert not (tmp_path / "out.jsonl").exists()

@@ -8,7 +8,7 @@ import pytest
 from two_turns import IDS, Data, text_of, turns_of, valid
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import RefusedError, read_submission, validate, write_submission
 from pyterrier_ikat.submit.problem import (
@@ -347,3 +347,39 @@ def test_the_sample_is_submitted_like_2023(tmp_path):
     run.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
     write_submission(run, data, tmp_path / "out", run_id="mine", run_type="manual")
     assert read_submission(tmp_path / "out").year == 2023
+
+
+def test_advice_on_submissions_is_for_python_or_for_commands(tmp_path):
+    data = Data(2024)
+    no_year = ikat.dataset("cast:2019")
+    made = RunFolder(tmp_path / "plain")
+    topics = data.get_topics()
+    found = topics.assign(docno="a", score=1.0, rank=0)
+    made.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
+    (tmp_path / "of_2023").write_text(json.dumps(valid(2023)))
+    (tmp_path / "long").write_text(json.dumps(valid(2024)))
+    turns = valid(2024)["turns"]
+    passages = [{"id": f"clueweb22-en0000-00-00000:{n}", "score": -n} for n in range(1001)]
+    turns[0]["responses"][0]["passage_provenance"] = passages
+    (tmp_path / "long").write_text(json.dumps({**valid(2024), "turns": turns}))
+
+    def told():
+        with pytest.raises(UsageError) as without:
+            write(made, 2024, tmp_path / "out")
+        with pytest.raises(UsageError) as yearless:
+            validate(tmp_path / "long", no_year)
+        [other] = validate(tmp_path / "of_2023", data)
+        longer = [str(one) for one in validate(tmp_path / "long", data) if "1001" in str(one)]
+        return str(without.value), str(yearless.value), str(other), *longer
+
+    without, yearless, other, longer = told()
+    assert without.endswith("(such as rtg, or any system >> ikat.Respond(llm))")
+    assert yearless.endswith("or take write_reports, which writes reports on any dataset")
+    assert 'give ikat.dataset("ikat:2023"), or write it in the format of 2024' in other
+    assert longer.endswith("1000 are allowed: cut the ranking (% 1000)")
+    with commands_advised():
+        without, yearless, other, longer = told()
+    assert without.endswith("(such as `ikat run rtg ...`)")
+    assert yearless.endswith("or take --run-type autojudge, which writes reports on any dataset")
+    assert "give --dataset ikat:2023, or write it in the format of 2024" in other
+    assert longer.endswith("1000 are allowed: cut the ranking")
