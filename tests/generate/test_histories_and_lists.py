@@ -74,3 +74,17 @@ def test_statement_queries_state_their_number(n, shown):
     llm, backend = scripted('["tea"]')
     G.StatementQueries(llm, n)(a_turn(qstatements=[("1", 1.0)]))
     assert ("7" in texts(backend)[0]) == shown
+
+
+def test_a_response_before_any_question_is_shown_and_kept():
+    turns = pd.concat([with_history(GREETED), with_history(LATER)]).assign(qid=["a_1", "b_2"])
+    llm, backend = scripted("", "It has none.")
+    operator = G.Enhance(llm, "response", on_error="fallback")
+    assert operator.fallback(turns) == ["Ask me.", LATER[1]["content"]]
+    out = operator(turns)
+    assert out["qhistory"].tolist() == [
+        GREETED,
+        [LATER[0], {**LATER[1], "content": "It has none."}, LATER[2]],
+    ]
+    first, second = texts(backend)
+    assert ("Ask me." in first, "Ask me." in second) == (True, False)

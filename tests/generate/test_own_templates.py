@@ -33,7 +33,7 @@ def folder(tmp_path):
 
     def make(name="prompts", **files):
         place = tmp_path / name
-        place.mkdir(exist_ok=True)
+        place.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
             (place / file.replace("__", ".")).write_text(text, encoding="utf-8")
         return str(place)
@@ -274,3 +274,57 @@ def test_statements_are_shown_by_their_numbers():
         ("1", "a"),
     ]
     assert pick_statements(ptkb, []) == {}
+
+
+def test_only_the_text_of_a_macro_keeps_its_headings(folder):
+    sources = {
+        "{{ x.upper() }}": "\\# A",
+        "{{ x.replace('a', 'b') }}": "\\# b",
+        "{{ x | upper }}": "\\# A",
+        "{% macro m(t) %}# {{ t.upper() }}{% endmacro %}{{ m(x) }}": "# \\# A",
+        "{% macro m(t) %}{{ t }}{% endmacro %}{{ m(x) }}": "\\# a",
+        "{% macro m() %}# {{ caller() }}{% endmacro %}{% call m() %}{{ x }}{% endcall %}": (
+            "# \\# a"
+        ),
+    }
+    for number, (source, prompt) in enumerate(sources.items()):
+        own = folder(**{f"m{number}__jinja": source})
+        assert render(f"m{number}", folder=own, x="# a") == prompt, source
+
+
+def test_folders_with_files_of_the_same_names_are_apart(folder):
+    own = folder(answer__jinja="one {% include 'p.jinja' %}", p__jinja="1")
+    other = folder("other", answer__jinja="two {% include 'p.jinja' %}", p__jinja="2")
+    for _ in range(2):
+        assert [render("answer", folder=place) for place in (own, other)] == ["one 1", "two 2"]
+    assert checksum_of("answer", folder=own) != checksum_of("answer", folder=other)
+
+
+def test_few_shot_system_messages_are_read(folder):
+    files = ("preferences_system_llama", "preferences_llama", "queries_system", "answer_llama")
+    place = folder(**{f"{name}__jinja": "x" for name in files})
+    assert told(lambda: warn_of_unread(place)) == []
+    folder(answer_llama_system__jinja="x")
+    [message] = told(lambda: warn_of_unread(place))
+    assert "reads answer_llama_system.jinja, only" in message
+
+
+def test_a_file_that_is_no_text_is_told_where_it_is_used(folder):
+    place = folder(answer__jinja="x")
+    with open(f"{place}/rewrite.jinja", "wb") as file:
+        file.write(b"\xff")
+    assert prompts_or_default(place) == place
+    folder(part__jinja="x")
+    assert len(told(lambda: prompts_or_default(place))) == 1
+
+
+def test_templates_in_a_folder_of_the_folder_are_none(folder, tmp_path, monkeypatch):
+    folder("own/inner", answer__jinja="x")
+    for call in (prompts_or_default, lambda place: prompts_from(place).__enter__()):
+        with pytest.raises(UsageError, match="own is not a folder with templates"):
+            call(str(tmp_path / "own"))
+    own = folder("own", answer__jinja="y")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with prompts_from("~/own"):
+        assert prompts_or_default(None) == own
+        assert ikat.Answer("recorded:sample").prompts == own

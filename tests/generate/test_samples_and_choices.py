@@ -12,7 +12,13 @@ from operators import a_turn, ledger, texts, two_turns
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import NoResultWarning
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.generate.sampled_queries import QueryRanking, mean_score, spread
+from pyterrier_ikat.generate.sampled_queries import (
+    QueryRanking,
+    SamplesWarning,
+    _fused,
+    mean_score,
+    spread,
+)
 from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.planning import Plan
 
@@ -159,3 +165,99 @@ def test_each_piece_that_names_no_statement_is_counted():
     llm, _ = scripted("[2, 8, 9]")
     G.SelectStatements(llm)(a_turn())
     assert ledger(llm, "dropped") == 2
+
+
+def test_samples_that_may_be_equal_are_told_by_their_number(monkeypatch):
+    llm, _ = scripted(*"abcdef")
+    asked = []
+
+    def repeats(number, *_):
+        asked.append(number)
+        return "no temperature" if number > 2 else ""
+
+    monkeypatch.setattr(llm.backend, "repeats", repeats)
+    with pytest.warns(SamplesWarning, match="the 3 samples of .* has no temperature; give it a"):
+        ikat.Samples(ikat.Rewrite(llm), 3)(a_turn())
+    ikat.Samples(ikat.Rewrite(llm), 2)(a_turn())
+    ikat.Samples(ikat.Rewrite(llm), 1)(a_turn())
+    assert asked == [3, 2]
+    monkeypatch.setattr(llm.backend, "replays", True)
+    llm.backend.texts = ["a"] * 3
+    ikat.Samples(ikat.Answer(llm, on_error="fallback"), 3).operator.requests(a_turn())
+    assert asked == [3, 2]
+
+
+def test_a_plan_of_samples_may_be_open_ended():
+    llm, _ = scripted()
+    turn = a_turn(qstatements=[("1", 1.0)])
+    for operator, stage in ((ikat.Queries(llm), ""), (G.StatementQueries(llm), ", at least")):
+        plan = Plan("mine", set())
+        ikat.Samples(operator, 2).plan(turn, plan)
+        [row] = plan.rows
+        assert (row["stage"], row["calls"]) == (operator.stage + stage, 2)
+
+
+def ranking(times, *docnos):
+    return QueryRanking(np.array(docnos, dtype=object), np.zeros(len(docnos)), times)
+
+
+@pytest.mark.parametrize(
+    ("rankings", "fused"),
+    [
+        # 2033/61 > 2033/62 > 2000/61, as ranks count from 1
+        ([ranking(2033, "x", "a"), ranking(2000, "b")], ["x", "a", "b"]),
+        # 62/62 and 61/61 are equal: the best rank comes first
+        ([ranking(62, "x", "a"), ranking(61, "b")], ["x", "b", "a"]),
+        ([ranking(61, "b"), ranking(62, "x", "a")], ["x", "b", "a"]),
+        ([ranking(1, "a", "b"), ranking(1, "b", "a")], ["a", "b"]),
+        ([ranking(1, "b", "a"), ranking(1, "c", "a")], ["a", "b", "c"]),
+    ],
+)
+def test_queries_are_fused_by_rank_number_and_order(rankings, fused):
+    assert _fused(rankings).tolist() == fused
+
+
+TWO = pd.DataFrame({"qid": ["1"], "query": ["q"], "qsubqueries": [["a", "a", "b"]]})
+
+
+def test_a_plan_of_the_best_query_asks_for_each_query_once():
+    llm, _ = scripted()
+    plan = Plan("mine", set())
+    ranker = ikat.Rewrite(llm, question="query") >> results("none", UserWarning)
+    planned = G.BestQuery(ranker).plan(TWO, plan)
+    assert [row["calls"] for row in plan.rows if row["stage"] == "rewrite"] == [2]
+    assert planned["qrewrite"].item() == planned["query"].item() == "a"
+
+
+def test_a_ranker_that_changes_its_input_changes_no_choice():
+    def rank(rows):
+        scores = [9.0 if query == "b" else 1.0 for query in rows["query"]]
+        rows["query"] = "changed"
+        return rows.assign(docno="d", score=scores, rank=0)
+
+    chosen = G.BestQuery(pt.apply.generic(rank))(TWO)
+    assert chosen["query"].item() == "b"
+
+
+@pytest.mark.parametrize(
+    ("operator", "column"),
+    [
+        (lambda: G.BestQuery(results("none", UserWarning)), "qsubqueries"),
+        (lambda: ikat.ManualRewrite(), "qresolved"),
+        (lambda: G.QueryColumn("qanswer"), "qanswer"),
+        (lambda: G.ShowStatements(), "qstatements"),
+        (lambda: G.ShowStatements("gold"), "qgoldptkb"),
+        (lambda: G.AppendStatements(), "qstatements"),
+        (lambda: G.Aggregate(also="qanswer"), "qanswer"),
+        (lambda: ikat.ExplodeQueries(), "qsubqueries"),
+    ],
+)
+def test_a_column_that_is_read_and_missing_is_named(operator, column):
+    with pytest.raises(pt.validate.InputValidationError, match=column):
+        operator()(a_turn())
+
+
+def test_a_ranker_without_scores_is_named():
+    ranker = pt.apply.generic(lambda rows: rows.assign(docno="d", rank=0))
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        G.BestQuery(ranker)(TWO)

@@ -74,3 +74,9 @@ def test_an_appended_query_is_a_text():
     nothing = pt.apply.generic(lambda frame: frame.assign(query=None))
     with pytest.raises(DataError):
         G.AppendQuery(nothing)(pd.DataFrame({"qid": ["a"], "query": ["x"]}))
+
+
+def test_a_word_that_was_said_twice_is_added_once():
+    expand = G.HistoricalQueryExpansion(pt.apply.generic(by_word), 4)
+    turn = said("Zinc? Apple, apple?", "Pear? Pear. Zinc!", "Rye?", "And zinc now?")
+    assert expand(turn)["query"].tolist() == ["And zinc now? pear apple"]

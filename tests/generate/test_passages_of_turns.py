@@ -1,0 +1,251 @@
+"""Operators that read passages, for several turns at once, and what their plans count."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import ByPrompt, scripted
+from operators import CHAT, a_turn, found, ledger, texts, two_turns
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.events import Observer, observed, observed_by
+from pyterrier_ikat.generate.respond import NoTextWarning
+from pyterrier_ikat.planning import Plan
+
+G = ikat.generate
+
+
+def mixed(count, **columns):
+    """Passages of two turns, the turns' rows in turn, best first; the second's ranks are higher."""
+    frame = found(two_turns(), count).sort_values(["rank", "qid"]).reset_index(drop=True)
+    frame["rank"] += np.where(frame["qid"] == "other_1", 10, 0)
+    return frame.assign(**columns)
+
+
+def used_of(frame):
+    """The used passages of each turn."""
+    used = frame[frame["used"]]
+    return {qid: used["docno"][used["qid"] == qid].tolist() for qid in frame["qid"].unique()}
+
+
+def test_each_turn_is_read_up_to_its_own_threshold():
+    scores = {"chat_2": [0.1, 0.9, 0.2, 0.9, 0.9], "other_1": [0.1, 0.9, 0.9, 0.9, 0.1]}
+    frame = mixed(5)
+    places = frame.groupby("qid").cumcount()
+    frame["score"] = [scores[qid][place] for qid, place in zip(frame["qid"], places, strict=True)]
+    model = ByPrompt(condense_passages="Sum.")
+    out = G.Condense(model.llm, 3, direct=1, threshold=0.3)(frame)
+    assert used_of(out) == {
+        "chat_2": ["chat_2-0", "chat_2-1"],
+        "other_1": ["other_1-0", "other_1-1", "other_1-2"],
+    }
+    asked = [(request.qid, request.item) for request in model.asked]
+    assert asked == [("chat_2", "1"), ("other_1", "1")]
+    shown = str(model.asked[1].messages)
+    assert [f"Passage {rank} of other_1" in shown for rank in range(4)] == [0, 1, 1, 0]
+    assert out["qpassages"].tolist() == [
+        [f"Passage 0 of {qid}. More.", "Sum."] for qid in frame["qid"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "columns"),
+    [
+        (lambda llm: G.Condense(llm), {"qpassages", "used"}),
+        (lambda llm: ikat.BestResponse([ikat.Respond(llm)] * 2, llm), {"qanswer", "qresponder"}),
+    ],
+    ids=["condense", "best"],
+)
+def test_no_passage_of_any_turn_asks_nothing(make, columns):
+    llm, backend = scripted()
+    out = make(llm)(found(a_turn(), 1)[:0])
+    assert (len(out), columns - set(out.columns), backend.asked) == (0, set(), [])
+
+
+@pytest.mark.parametrize("make", [G.Decide, G.Condense, ikat.Respond])
+def test_a_frame_without_ranks_is_refused(make):
+    with pytest.raises(pt.validate.InputValidationError, match="rank"):
+        make(scripted()[0])(found(a_turn(), 1).drop(columns="rank"))
+    frame = found(two_turns(), 1).astype({"rank": float})
+    frame["rank"] = np.nan
+    with pytest.raises(DataError, match="a passage of turn chat_2 has no rank"):
+        make(scripted()[0])(frame)
+
+
+def test_an_empty_passage_of_two_turns_is_told_once():
+    frame = mixed(2).sort_values("rank", ignore_index=True)
+    frame["docno"] = frame["docno"].str[-2:]
+    frame.loc[frame["docno"] == "-0", "text"] = ""
+    with pytest.warns(NoTextWarning, match=r"1 passage with an empty text \(-0\)"):
+        ikat.Respond(scripted("a", "b")[0])(frame)
+
+
+def test_each_turn_is_answered_from_its_own_summaries():
+    frame = mixed(2)
+    frame["qpassages"] = [[f"Sum of {qid}."] for qid in frame["qid"]]
+    frame = frame.sort_values("qid", ignore_index=True).assign(used=[True, False, True, True])
+    llm, backend = scripted("a", "b")
+    out = ikat.Respond(llm, form="condensed")(frame)
+    for qid, prompt in zip(["chat_2", "other_1"], texts(backend), strict=True):
+        assert [f"Sum of {name}." in prompt for name in ("chat_2", "other_1")] == [
+            qid == "chat_2",
+            qid == "other_1",
+        ]
+    assert out["used"].tolist() == [True, False, True, True]
+
+
+def test_passages_used_before_do_not_matter_to_a_response():
+    frame = found(a_turn(), 3).assign(used=[True, False, False])
+    llm, backend = scripted("Mint [1].")
+    out = ikat.Respond(llm, 2)(frame)
+    assert out["used"].tolist() == [False, True, True]
+    assert "Passage 2" not in texts(backend)[0]
+    assert out["qanswer"].unique().tolist() == ["Mint [1]."]  # no citation was asked for
+
+
+def test_each_sentence_and_turn_has_its_own_citations():
+    frame = mixed(3).sort_values("qid", ignore_index=True)
+    llm, _ = scripted("Mint [1]. Sage [3]. Tea.", "Rye [2]. Hay [2][1].")
+    out = ikat.Respond(llm, 3, cite=True)(frame)
+    assert used_of(out) == {
+        "chat_2": ["chat_2-0", "chat_2-2"],
+        "other_1": ["other_1-0", "other_1-1"],
+    }
+    docnos = [[one["docnos"] for one in cited] for cited in out["qcitations"]]
+    first = [["chat_2-0"], ["chat_2-2"], []]
+    assert docnos == [first] * 3 + [[["other_1-1"], ["other_1-1", "other_1-0"]]] * 3
+
+
+class Watch(Observer):
+    """Notes the limits to which responses are shortened."""
+
+    def __init__(self):
+        self.limits = []
+
+    def shorten(self, step, words):
+        self.limits.append(words)
+
+
+@pytest.mark.parametrize("answers", [("One.", "One two three four."), ("One two three four", "a")])
+def test_observers_learn_if_any_response_is_shortened(answers):
+    watch = Watch()
+    with observed_by(watch):
+        ikat.Respond(scripted(*answers)[0], words=3)(found(two_turns(), 1))
+    assert watch.limits == [3]
+
+
+@pytest.mark.parametrize(
+    ("text", "cite", "limits"),
+    [
+        ("One two three", False, []),
+        ("One two three four", False, [3]),
+        ("One two three [1]. ", True, []),
+        ("One two three [1]. Four", True, [3]),
+    ],
+)
+def test_observers_learn_of_the_limit_while_it_is_written(text, cite, limits):
+    watch = Watch()
+    frame = found(a_turn(), 2)
+    operator = ikat.Respond(scripted()[0], words=3, cite=cite)
+
+    def write():
+        operator.while_written(frame)(text)
+        return frame
+
+    with observed_by(watch):
+        observed(operator, frame, write)
+    assert watch.limits == limits
+
+
+def test_only_shown_passages_have_numbers_while_it_is_written():
+    operator = ikat.Respond(scripted()[0], 2, cite=True)
+    readable = operator.while_written(found(a_turn(), 4))
+    assert readable("Mint [2]. Sage [3]. Tea") == "Mint. [1] Sage. Tea"
+
+
+def test_the_fallback_is_a_passage_without_its_margins():
+    frame = found(a_turn(), 1).assign(text="\n  Mint helps. ")
+    llm, _ = scripted("")
+    out = ikat.Respond(llm, on_error="fallback")(frame)
+    assert out["qanswer"].item() == "Mint helps."
+
+
+def planned(operator, fewer=False):
+    plan = Plan("mine", set())
+    plan.fewer_passages = fewer
+    operator.plan(two_turns(), plan)
+    return plan.rows
+
+
+def test_a_plan_counts_the_passages_that_are_shown():
+    llm = scripted()[0]
+    responders = [ikat.Respond(llm)] * 2
+    for make in (
+        lambda count: G.Decide(llm, count),
+        lambda count: ikat.Respond(llm, count),
+        lambda count: ikat.BestResponse(responders, scripted()[0], count),
+    ):
+        tokens = [planned(make(count))[-1]["prompt_tokens"] for count in (1, 2, 8)]
+        one = tokens[1] - tokens[0]
+        assert one > 300  # two turns, and 150 words a passage
+        assert abs(tokens[2] - tokens[1] - 6 * one) < 20
+
+
+def test_fewer_passages_before_mean_fewer_summaries():
+    operator = G.Condense(scripted()[0])
+    assert [row["stage"] for row in planned(operator)] == ["condense"]
+    assert [row["stage"] for row in planned(operator, True)] == ["condense, at most"]
+
+
+def test_each_responder_begins_with_the_same_turns_in_a_plan():
+    model = ByPrompt(otherwise="Mint.")
+    one = ikat.Rewrite(model.llm, question="query") >> ikat.Respond(model.llm)
+    two = ikat.Rewrite(model.llm, question="query") >> ikat.Respond(model.llm, 2)
+    rows = planned(ikat.BestResponse([one, two], model.llm))
+    assert [(row["stage"], row["calls"], row["shared"]) for row in rows] == [
+        ("rewrite", 2, 0),
+        ("respond", 2, 0),
+        ("rewrite", 2, 2),
+        ("respond", 2, 0),
+        ("best_response", 4, 0),
+    ]
+
+
+def claims(*supported):
+    return json.dumps({"claims": [{"claim": "c", "supported": one} for one in supported]})
+
+
+def test_each_turn_keeps_its_best_response_and_its_columns():
+    answers = [("Mint.", "Rye."), ("Sage.", "Oat tea.")]
+    responders = [ikat.Respond(scripted(*each)[0], 1) for each in answers]
+    responders[1] = responders[1] >> pt.apply.generic(lambda rows: rows.assign(mark="second"))
+    judge, backend = scripted(claims(True), claims(False), claims(True, False), claims(True))
+    frame = mixed(2)
+    out = ikat.BestResponse(responders, judge)(frame)
+    assert out["qanswer"].tolist() == ["Mint.", "Oat tea."] * 2
+    assert out["qresponder"].tolist() == [0, 1] * 2
+    assert out["mark"].fillna("").tolist() == ["", "second"] * 2
+    assert out["docno"].tolist() == frame["docno"].tolist()
+    shown = [
+        [word for word in ("Mint.", "Sage.", "Rye.", "Oat tea.") if word in prompt]
+        for prompt in texts(backend)
+    ]
+    assert shown == [["Mint."], ["Sage."], ["Rye."], ["Oat tea."]]
+    assert [CHAT[2]["content"] in prompt for prompt in texts(backend)] == [True, True, False, False]
+
+
+def test_decisions_of_two_turns_are_counted_and_written():
+    llm, _ = scripted('{"action": "ask", "question": "Which?"}', '{"action": "abstain"}')
+    decided = G.Decide(llm)(mixed(2))
+    assert decided["qaction"].tolist() == ["ask", "abstain"] * 2
+    assert decided["qaskback"].tolist() == ["Which?", ""] * 2
+    silent, _ = scripted()
+    out = ikat.Respond(silent, cite=True, abstention="No.")(decided)
+    assert out["qanswer"].tolist() == ["Which?", "No."] * 2
+    assert out["qcitations"].tolist() == [None] * 4
+    assert not out["used"].any()
+    assert ledger(silent, "calls") == 0
+    assert pd.DataFrame(decided).equals(out[decided.columns])
