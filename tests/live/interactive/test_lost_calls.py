@@ -9,7 +9,7 @@ from track_server import NEW, Track
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.live.interactive import ServerDown, track_server
-from pyterrier_ikat.live.interactive.player import InteractiveRun
+from pyterrier_ikat.live.interactive.player import InteractiveRun, Player
 from pyterrier_ikat.live.interactive.track_server import (
     Dumped,
     ServerRefusal,
@@ -19,7 +19,11 @@ from pyterrier_ikat.live.interactive.track_server import (
     read_dump,
     safe_address,
 )
+from pyterrier_ikat.llms import StageError
+from pyterrier_ikat.llms.failures import Refused, Unavailable
+from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
 from pyterrier_ikat.runs import Turn
+from pyterrier_ikat.runs.log import turn_event
 
 
 def kills_at(name, nth=1):
@@ -210,3 +214,63 @@ def test_scores_of_a_turn_fall_and_equal_ones_are_parted(monkeypatch):
     many = {str(number): 2000.0 - number for number in range(1001)}
     kept = fitted(Turn(1, "?", "Tea.", citations=many)).citations
     assert list(kept.items()) == list(many.items())[:1000]
+
+
+class Memory:
+    """Notes what it is to learn, and fails as it is told."""
+
+    def __init__(self, *failures):
+        self.failures = failures
+        self.learned = []
+
+    def learn(self, user, session, messages):
+        self.learned.append((user, session, [message["content"] for message in messages]))
+        if self.failures:
+            raise StageError("update_ptkb", list(self.failures))
+
+
+def ended(folder, memory, last_words="Thanks."):
+    """A player whose conversation has ended after a response."""
+    run = InteractiveRun(folder, {"kind": "interactive"})
+    run.receive(message())
+    run.note(turn_event(Turn(1, "Why?", "So.", session="1-1")))
+    run.receive(message(utterance=last_words, last_response_of_session=True), 1.0)
+    nothing = lambda line: None  # noqa: E731
+    return Player(None, run, None, {}, memory, None, nothing, None)
+
+
+DOWN = Unavailable("update_ptkb", "1-1", "it is down")
+NO = Refused("update_ptkb", "1-1", "No.")
+
+
+def test_a_conversation_is_learned_once_with_its_last_words(tmp_path):
+    memory = Memory()
+    player = ended(tmp_path / "run", memory)
+    for _ in range(2):
+        player._learn()
+    assert memory.learned == [("ann", "1-1", ["Why?", "So.", "Thanks."])]
+    assert player.run.dialogue.learned
+    silent = Memory()
+    ended(tmp_path / "silent", silent, "")._learn()
+    assert silent.learned == [("ann", "1-1", ["Why?", "So."])]
+    ended(tmp_path / "none", None)._learn()
+
+
+@pytest.mark.parametrize("failures", [[DOWN], [NO, DOWN]])
+def test_what_a_model_that_is_down_has_not_learned_is_left(tmp_path, failures):
+    player = ended(tmp_path / "run", Memory(*failures))
+    with pytest.raises(StageError):
+        player._learn()
+    assert not player.run.dialogue.learned
+
+
+def test_what_cannot_be_learned_is_told_once(tmp_path):
+    memory = Memory(NO, Refused("update_ptkb", "1-1", "Never."))
+    player = ended(tmp_path / "run", memory)
+    with pytest.warns(NothingLearnedWarning) as told:
+        player._learn()
+    player._learn()
+    assert [str(one.message) for one in told] == [
+        f"nothing was learned from conversation 1-1: {NO.reason}"
+    ]
+    assert len(memory.learned) == 1
