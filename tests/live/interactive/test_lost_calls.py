@@ -1,10 +1,15 @@
 """Calls that were stopped, lost or forgotten: waits, looks, and the second of several topics."""
 
+from dataclasses import replace
+from typing import ClassVar
+
 import pytest
 from test_interact import Look, Model, play, said, system_of
 from test_interact_harness import TOPICS as BOTH
 from test_interact_harness import Answers, Killed, check, live, quick  # noqa: F401
+from test_track_edges import words_of
 from track_server import NEW, Track
+from track_server import Refused as Refused422
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
@@ -22,7 +27,7 @@ from pyterrier_ikat.live.interactive.track_server import (
 from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.llms.failures import Refused, Unavailable
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
-from pyterrier_ikat.runs import Turn
+from pyterrier_ikat.runs import Log, Turn
 from pyterrier_ikat.runs.log import turn_event
 
 
@@ -274,3 +279,53 @@ def test_what_cannot_be_learned_is_told_once(tmp_path):
         f"nothing was learned from conversation 1-1: {NO.reason}"
     ]
     assert len(memory.learned) == 1
+
+
+def test_what_failed_for_good_is_sent_again_without_a_wait(tmp_path):
+    track, answers, slept = Track(BOTH), Answers(), []
+    step = kills_at("before /run/continue", 2)
+    with pytest.raises(Killed):
+        live(track, tmp_path / "run", answers, step=step, sleep=slept.append)
+    journal = InteractiveRun(tmp_path / "run", Log(tmp_path / "run").header)
+    assert (journal.under_way, journal.turn.number) == (True, 2)
+    journal.note({"event": "stuck", "why": "it failed"})
+    before = len(track.calls)
+    check(track, answers, live(track, tmp_path / "run", answers, sleep=slept.append))
+    assert slept == []
+    calls = [path.rpartition("/")[2] for path in track.calls[before:]]
+    assert calls[:4] == ["verify", "session", "continue", "continue"]
+
+
+class OnceTooLong(Track):
+    """Finds the first response of each turn too long."""
+
+    def check(self, body):
+        if body["response"] and body["response"] not in self.refused:
+            self.refused.append(body["response"])
+            if len(body["response"].split()) > 3:
+                raise Refused422(422, "Response is too long.")
+
+    refused: ClassVar[list] = []
+
+
+class Longer(Answers):
+    """Answers in two sentences."""
+
+    def __call__(self, *args, **options):
+        turn = super().__call__(*args, **options)
+        return replace(turn, response=f"It is {turn.number}. So it is.")
+
+
+def test_a_cut_response_is_sent_at_once_and_nothing_is_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(OnceTooLong, "refused", [])
+    monkeypatch.setattr(track_server, "tokenizer", lambda: words_of)
+    track, slept = OnceTooLong((("1-1", "ann", ("Why?", "How?")),)), []
+    run = live(track, tmp_path / "run", Longer(), sleep=slept.append)
+    assert slept == []
+    calls = [path.rpartition("/")[2] for path in track.calls]
+    assert calls[:6] == ["verify", "start", "continue", "continue", "continue", "continue"]
+    assert "session" not in calls
+    assert [response for *_, response in track.taken] == ["It is 1.", "It is 2."]
+    kinds = [event["event"] for event in run.log.events()]
+    turn = ["turn", "sending"]
+    assert kinds[4:10] == [*turn, "unsent", *turn, "sent"]
