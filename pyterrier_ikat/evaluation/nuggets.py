@@ -66,7 +66,7 @@ def _each_once(texts: Sequence[str], limit: int) -> list[str]:
     nuggets: dict[str, str] = {}
     for text in reversed(texts):
         nugget = " ".join(text.split()).rstrip(".")
-        if text.strip():
+        if nugget:
             nuggets[nugget.casefold()] = nugget
     return list(reversed(nuggets.values()))[:limit]
 

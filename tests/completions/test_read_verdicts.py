@@ -29,6 +29,9 @@ SCORES = {
     "Score: 2": (2, ""),
     "Score: 2/3": (2, ""),
     "Score: 2/4": None,
+    "Score: 2／4": None,
+    "Score: 2／3": (2, ""),
+    "2 ／ 4": None,
     "Score: 4": None,
     "Score: -1": (-1, ""),
     "Score: −1": (-1, ""),
@@ -123,6 +126,7 @@ def test_a_choice_is_read_with_its_reason(text):
 
 
 NUMBERS = {
+    "1／2": None,
     '{"nuggets": [0, 2]}': ([0, 2], ""),
     '{"nuggets": [1, 3]}': ([1, 3], ""),
     '{"nuggets": [1, "2", 1]}': ([1, 2], ""),
@@ -245,6 +249,10 @@ LABELS = {
     "3\n**2**": None,
     "Score: −1": None,
     "It is 3/4.": 3,
+    "It is 3／4.": 3,
+    "3／4: good": 3,
+    "Score: 3／5": None,
+    "3／5: good": None,
 }
 
 

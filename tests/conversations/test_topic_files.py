@@ -80,6 +80,13 @@ def test_gold_statements_as_text_match_despite_space_and_case(write, text, expec
     assert read_topics(write([item]))[0].turns[0].statements == (expected,)
 
 
+def test_words_of_a_gold_statement_match_in_any_letter_case(write):
+    item = in_2025(TEA_2023)
+    item["ptkb"] += ["I live in a quiet Straße.", "I like  mint."]
+    item["responses"][0]["relevant_ptkbs"] = ["i live in a QUIET STRASSE.", "I LIKE MINT."]
+    assert read_topics(write([item]))[0].turns[0].statements == ("3", "2")
+
+
 def broken(change):
     item = copy.deepcopy(TEA_2023)
     change(item)

@@ -55,6 +55,24 @@ from pyterrier_ikat.evaluation import FillingJudge, Judge, UmbrelaJudge, parse_j
         ("Score: 1 first. Score: 1 second.", 1, "second."),
         ("Score (0-4): 3", 3, ""),
         ("", None, None),
+        # rare forms of a number
+        ("3.00", 3, ""),
+        ("3,0", 3, ""),
+        ("3.5", None, None),
+        ("03", None, None),
+        ("３", None, None),
+        ("Score: 3 out of 4", 3, ""),
+        ("Score: 2/4. Score: 2.0", 2, ""),
+        ("Score: 3／5", None, None),
+        ("Score: 3／4 because", 3, "because"),
+        ("3／4: good", 3, "good"),
+        ("Score: 3 to 4", None, None),
+        ("Score: 50%", None, None),
+        ("Score\u00a0=\u00a02", 2, ""),
+        ("Score：3", 3, ""),
+        # reasoning, also without its beginning, is not searched
+        ("Score: 4\n</think>\n2: short", 2, "short"),
+        ("<think>Score: 1</think>\nScore: 2", 2, ""),
     ],
 )
 def test_where_the_label_and_the_reason_stand(text, label, reason):

@@ -132,6 +132,10 @@ def test_docnos_are_of_another_form_by_case_blanks_or_a_number():
         ("d3:0", "d3"),
         ("d5#12", "d5"),
     ]
+    assert other_forms(["STRASSE:1", "d\u00a01"], ["Straße", "d1"]) == [
+        ("STRASSE:1", "Straße"),
+        ("d\u00a01", "d1"),
+    ]
 
 
 @pytest.mark.parametrize(("same", "told"), [(0, True), (1, False), (2, False)])

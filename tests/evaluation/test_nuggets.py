@@ -288,6 +288,8 @@ def test_what_is_missing_or_there_twice_is_named_before_a_call(call, error, word
         ('Here: ["a"] and ["b"]', None),
         ('["a", 2]', None),
         ("[]", []),
+        ('["...", "a", " . "]', ["a"]),
+        ('["Straße", "STRASSE", "b"]', ["Straße", "b"]),
         ('{"nuggets": 1}', None),
         ("none", None),
     ],
