@@ -31,7 +31,7 @@ from pyterrier_ikat.llms import (
     llm,
 )
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.llms.failures import Waiting
+from pyterrier_ikat.llms.failures import NOT_SENT, Waiting
 
 TEXTS = ("a", "b", "c")
 
@@ -1044,3 +1044,37 @@ def test_the_bound_of_a_request_itself_decides_its_price(server, model):
     with pytest.raises(BudgetExceeded, match="may cost 0.0100 USD"):
         made.ask(ask("a", params={"max_tokens": 2000}))
     assert server.files == {}
+
+
+def test_requests_not_sent_are_told_with_their_own_stage(server, model):
+    with_a_limit(server, 1)
+    requests = [*ask("a", stage="rewrite"), *ask("x", "y")]
+    under_way(model(), "a", stage="rewrite")
+    for _ in range(2):
+        with pytest.raises(BatchUnderWay) as raised:
+            model().ask(requests)
+    assert raised.value.waiting == [
+        Waiting("rewrite", 1, "batch_0", "validating"),
+        Waiting("answer", 2, NOT_SENT, batch.ACCOUNT_FULL),
+    ]
+
+
+def test_results_that_nobody_asks_for_now_count_for_their_stage(server, model):
+    under_way(model(), "a", "b", "c", stage="rewrite")
+    server.complete(answer=lambda body: said("half", "length") if asked(body) == "a" else said("B"))
+    made = model()
+    assert texts(made.ask(ask("b", stage="rewrite"))) == ["B"]
+    assert counted(made, "stage", "calls", "failures") == [["rewrite", 3, 1]]
+
+
+def test_only_a_batch_that_may_be_under_way_keeps_the_account_busy(model, monkeypatch):
+    made = batch.BatchSending(model())
+    states = {"e": "expired", "f": "failed", "c": "completed", "p": "in_progress"}
+    monkeypatch.setattr(made, "_batch_of", lambda job: SimpleNamespace(status=states[job.batch]))
+
+    def is_busy(*names):
+        made.jobs = [batch.Job("file", "answer", [], 0, 0.0, 0.0, name) for name in names]
+        return made._is_busy()
+
+    assert [is_busy(*names) for names in ("", "efc", "ep", "p")] == [False, False, True, True]
+    assert is_busy("e", "")  # nobody knows whether it was created

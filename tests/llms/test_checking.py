@@ -433,8 +433,10 @@ def test_a_check_asks_five_prompts_in_its_own_way(model, server):
         (1000, False, False),
     ]
     assert {body["temperature"] for body in server.bodies} == {0.5}
-    first, *_, schema, long = [body["messages"][0]["content"] for body in server.bodies]
+    first, stream, short, schema, long = [body["messages"][0]["content"] for body in server.bodies]
     assert first.startswith("Count from one to ten")
+    assert first == stream == short
+    assert schema == "Name one herbal tea."
     assert long == " ".join(["tea"] * 50) + "\n" + schema
     assert made.backend.seen is None
     assert made.backend._clients == {}

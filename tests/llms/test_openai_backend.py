@@ -651,3 +651,10 @@ def test_a_log_record_is_kept_without_secrets():
     assert "ValueError: ***" in broken.exc_text
     assert broken.exc_info is None
     SECRETS.discard("planted-secret")
+
+
+def test_an_answer_of_no_protocol_is_quoted_by_its_error():
+    backend, _ = backend_with(openai.APIError("odd words", SENT, body=None), base_url=THERE)
+    with pytest.raises(Transient, match="It says: odd words") as raised:
+        backend.complete([REQUEST])
+    assert (raised.value.unanswered, raised.value.paid) == (Unanswered.LOST, [])

@@ -1,5 +1,7 @@
 """Requests, and what a reply is read to be."""
 
+import re
+
 import pytest
 
 from pyterrier_ikat.completions.json_answers import TEXT, Structure, object_of
@@ -246,6 +248,12 @@ def test_a_named_mark_is_reasoning_and_an_asked_tag_is_none():
         ("&lt;/ponder&gt;", 'reasoning="&lt;ponder&gt; &lt;/ponder&gt;"'),
         ("<ponder depth=2>", 'reasoning="<ponder> </ponder>"'),
         ("ponder", 'reasoning="OPENING CLOSING"'),
+        ("<1ponder>", 'reasoning="OPENING CLOSING"'),
+        ("<\uff0fponder>", 'reasoning="<ponder> </ponder>"'),
+        ("</ ponder>", 'reasoning="<ponder> </ponder>"'),
+        ("< ponder>", 'reasoning="<ponder> </ponder>"'),
+        ("<x:po.n-d_1>", 'reasoning="<x:po.n-d_1> </x:po.n-d_1>"'),
+        ("<|/ponder|>", 'reasoning="<|ponder|> <|/ponder|>"'),
     ],
 )
 def test_the_option_for_a_mark_has_both_ends(mark, option):
@@ -255,3 +263,17 @@ def test_the_option_for_a_mark_has_both_ends(mark, option):
 def test_a_chat_as_text_ends_where_the_model_goes_on():
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Tea?"}]
     assert as_text(messages) == "system: Be brief.\nuser: Tea?\nassistant:"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Mint <unused12>", "has a token that is no word, <unused12>: the server's tokenizer"),
+        ("<ponder>Mint</ponder>", "in a tag that is not known, <ponder>: if the answer is in it"),
+        ("Mint</ponder>", 'mark that is not known, </ponder>: .*reasoning="<ponder> </ponder>"'),
+    ],
+)
+def test_each_kind_of_unknown_mark_has_its_way_out(text, words):
+    kind, reason = read(Reply(text)).fault
+    assert kind is UnknownMark
+    assert re.search(words, reason)

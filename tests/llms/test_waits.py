@@ -83,6 +83,13 @@ def test_a_header_is_a_time_from_now_on(header, seconds):
         ({"message": "wait at least another 4 seconds"}, 4.0),
         ({"message": "retry your request after about 1 minute"}, 60.0),
         ({"message": "version 5 s"}, None),
+        ({"message": "trying again in 5 s"}, 5.0),
+        ({"message": "retrying after 5s"}, 5.0),
+        ({"message": "the limit will reset in 5 s"}, 5.0),
+        ({"message": "available in 3s"}, 3.0),
+        ({"message": "wait until 5 s and 200 ms"}, 5.2),
+        ({"message": "try again in 2 days, 3 hours"}, 183_600.0),
+        ({"message": "try again in 1 hr, and 5 mins"}, 3900.0),
         (None, None),
     ],
 )
@@ -114,6 +121,7 @@ def test_a_wait_is_read_in_the_fields_and_words_of_an_error(body, seconds):
             9.0,
         ),
         ({"x-ratelimit-limit": "5", "x-ratelimit-reset-a-b": "9"}, None, None),
+        ({"x-rate-limit-reset": "50", "x-rate-limit-reset-a": "9"}, None, 9.0),
         (
             {"x-ratelimit-reset": "5"},
             {"metadata": {"headers": {"X-RateLimit-Reset": 70}}},

@@ -4,11 +4,13 @@ import json
 import os
 from threading import Thread
 
+import filelock
 import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import known_statements
+from pyterrier_ikat.memory import memory_file
 from pyterrier_ikat.memory.history import History, StatementIndex, digests, without, words_of
 from pyterrier_ikat.memory.memory_file import LOCK_TIMEOUT, MemoryFile
 from pyterrier_ikat.retrieve.eager import LexicalIndex
@@ -681,3 +683,56 @@ def test_a_part_of_an_id_names_no_statement(memory):
         with pytest.raises(ikat.UsageError):
             memory.forget("u", id=name)
     assert memory.known("u") == {"12": LYON, "3": DOG}
+
+
+def test_a_memory_may_lie_in_folders_that_are_not_there_yet(tmp_path):
+    memory = ikat.UserMemory(tmp_path / "a" / "b" / "c" / "users.jsonl")
+    memory.add("u", [LYON])
+    assert ikat.UserMemory(memory.path).known("u") == {"1": LYON}
+
+
+def test_a_lock_that_another_holds_too_long_is_told(memory, monkeypatch):
+    monkeypatch.setattr(memory_file, "LOCK_TIMEOUT", 0.01)
+    memory.add("u", [LYON])
+    path = memory.path.with_name(".users.jsonl.lock")
+    with filelock.FileLock(path), pytest.raises(ikat.UsageError) as raised:
+        memory.add("u", [DOG])
+    assert f"the memory {memory.path} can't be used (" in str(raised.value)
+    assert ".users.jsonl.lock" in str(raised.value)
+    assert "None" not in str(raised.value)
+    assert memory.known("u") == {"1": LYON}
+
+
+def test_a_file_stays_its_runs_when_another_program_forgets(tmp_path):
+    path = tmp_path / "m.jsonl"
+    ikat.UserMemory(path, run="r1").add("u", [LYON, DOG])
+    whichever = ikat.UserMemory(path)
+    whichever.forget("u", id="1")
+    assert whichever.run == ikat.UserMemory(path, run="r1").run == "r1"
+    with pytest.raises(ikat.DataError, match="was not made by the run r2"):
+        ikat.UserMemory(path, run="r2")
+
+
+def test_turns_that_others_learned_meanwhile_are_noted_once(tmp_path):
+    path = tmp_path / "m.jsonl"
+    other = ikat.UserMemory(path, scripted(reply((1, LYON)))[0])
+    said = chat(DOG, "Ok.", TEA)
+    model = Meanwhile(lambda: other.learn("u", "a", said[:1]))
+    memory = ikat.UserMemory(path, model)
+    assert memory.learn("u", "a", said) == [statement("1", DOG)]
+    noted = [(event["turn"], event["said"]) for event in memory.export("u")]
+    assert noted == [(1, digests([DOG])), (2, digests([TEA]))]
+
+
+def test_a_time_that_is_undone_and_learned_again_is_one_memory():
+    events = [
+        learned(1, "a", 1, statement("1", LYON)),
+        undone(2, "a", 1),
+        learned(3, "a", 1, statement("1", LYON, 1, ["7"])),
+    ]
+    (entry,) = History(events).memories()
+    assert (entry["when"], entry["until"], entry["replaces"]) == ("2024-01-03", None, ["7"])
+    assert [history.known() for history in (History(events[:2]), History(events))] == [
+        {},
+        {"1": LYON},
+    ]

@@ -585,3 +585,48 @@ def test_a_window_of_few_passages_has_their_numbers_alone():
     rerank = listwise(Orders())
     assert isinstance(rerank._checked(turn, range(2), [3]), LLMFailure)
     assert rerank._checked(turn, range(2), [3, 2]) == [3, 2]
+
+
+def test_one_thread_at_a_time_scores_and_encodes():
+    seen = []
+
+    def score(pairs):
+        seen.append(reranker.scoring.locked())
+        return np.zeros(len(pairs))
+
+    def encode(texts):
+        seen.append(reranker.scoring.locked())
+        return np.zeros((len(texts), 2))
+
+    scored_once(["q"], ["text"], b"m", Cache(), score)
+    bi_encoders.embedded_once(["text"], b"m", Cache(), encode)
+    assert seen == [True, True]
+    assert not reranker.scoring.locked()
+
+
+def test_many_equal_lengths_keep_their_order():
+    lengths = [number % 3 for number in range(300)]
+    expected = sorted(range(300), key=lambda number: -lengths[number])
+    assert longest_first(lengths).tolist() == expected
+
+
+def test_each_turn_is_asked_with_its_own_conversation_and_windows():
+    prompts = []
+
+    class Model:
+        def generate(self, chats):
+            prompts.extend(chat[-1]["content"] for chat in chats)
+            return ["[2] > [1]"] * len(chats)
+
+    frame = pd.concat([results(("s", "x", 0, "alone")), five("u"), five("v")[:2]])
+    frame = frame.iloc[[0, 7, 1, 2, 8, 3, 4, 5, 6]].reset_index(drop=True)
+    frame["qutterance"] = "said by " + frame["qid"]
+    frame["qhistory"] = [[] for _ in range(len(frame))]
+    ranked = listwise(Model())(frame)
+    shown = []
+    for prompt in prompts:
+        docnos = "".join(docno for docno in "abcdef" if f"passage-{docno}" in prompt)
+        shown.append((prompt.partition("said by ")[2][0], docnos))
+    assert sorted(shown) == [("u", "abd"), ("u", "cde"), ("v", "ad")]
+    orders = {qid: "".join(rows["docno"]) for qid, rows in ranked.groupby("qid", sort=False)}
+    assert orders == {"s": "x", "v": "da", "u": "badcef"}
