@@ -54,6 +54,14 @@ def test_words_are_told_while_they_are_generated(templated, monkeypatch):
     assert told == ["drink", "drink rooibos"]
 
 
+def test_named_reasoning_is_not_shown_while_it_is_generated(templated, monkeypatch):
+    monkeypatch.setattr(streaming, "PAUSE", -1e9)
+    told, backend = [], llm(f"hf:{templated} max_tokens=8 cache=none").backend
+    backend.reasoning = (("drink", "rooibos"),)
+    assert backend.stream(*ask("tea"), told.append).text == "drink rooibos"
+    assert "".join(told).strip() == ""
+
+
 def test_a_model_without_a_template_gets_plain_text(tmp_path):
     model = llm(f"hf:{save_tiny_model(tmp_path)} max_tokens=4 cache=none")
     backend = model.backend

@@ -822,3 +822,19 @@ def test_the_bar_adds_up_failures_batches_and_follow_ups(bars):
     follow_ups = {"a": ask("b")[0]}
     made(Script())[0].ask(ask("a"), lambda position, outcome: follow_ups.pop(outcome.text, None))
     assert [str(one) for one in bars] == ["answer (script) 3/3, failed=2", "answer (script) 2/2"]
+
+
+def test_cut_prompts_are_told_also_by_a_stage_that_ends():
+    class Notes:
+        def note(self, request, read):
+            told.append(read)
+
+        def warn(self):
+            told.append("warned")
+
+    told = []
+    model, _ = made(Script(echo, FatalLLMError("no key"), concurrency=1))
+    model.lengths = Notes()
+    with pytest.raises(FatalLLMError):
+        model.ask(ask("a", "b"))
+    assert told == [10, "warned"]

@@ -265,6 +265,8 @@ def details(cached, stored_now, **more):
         (usage(100, 10, 130, **details(20, 0), **thought(20)), Tokens(100, 20, 30)),
         (usage(10, 5, 100, cache_read_input_tokens=60), Tokens(70, 60, 30)),
         (usage(10, 5, 45, cache_read_input_tokens=60), Tokens(40, 40, 5)),
+        (usage(100, 5, 195, cache_read_input_tokens=60), Tokens(160, 60, 35)),
+        (usage(100, 5, 195, cache_creation_input_tokens=60), Tokens(160, None, 35)),
         (usage(10, 5, 100, **stored(60)), Tokens(70, 60, 30)),
         (usage(100, 5, 190, **stored(60)), Tokens(100, 60, 90)),
         (usage(100, 10, 110, cache_read_input_tokens=60), Tokens(100, 60, 10)),

@@ -736,3 +736,12 @@ def test_a_time_that_is_undone_and_learned_again_is_one_memory():
         {},
         {"1": LYON},
     ]
+
+
+@pytest.mark.parametrize("other", ["!", "\u2026"])
+def test_signs_beside_another_script_are_no_words(memory, other):
+    memory.add("u", ["\u6211\u5bf9\u82b1\u751f\u8fc7\u654f\u3002"])
+    memory._file.append(learned(2, "a", 1, statement("2", other)))
+    for question in ("dog", "\u82b1\u751f"):
+        with pytest.raises(ikat.DataError, match="no statement has a word of ASCII letters"):
+            memory.search("u", question)

@@ -619,7 +619,7 @@ def test_each_turn_is_asked_with_its_own_conversation_and_windows():
             return ["[2] > [1]"] * len(chats)
 
     frame = pd.concat([results(("s", "x", 0, "alone")), five("u"), five("v")[:2]])
-    frame = frame.iloc[[0, 7, 1, 2, 8, 3, 4, 5, 6]].reset_index(drop=True)
+    frame = frame.iloc[[0, 7, 8, 1, 2, 3, 4, 5, 6]].reset_index(drop=True)
     frame["qutterance"] = "said by " + frame["qid"]
     frame["qhistory"] = [[] for _ in range(len(frame))]
     ranked = listwise(Model())(frame)
@@ -630,3 +630,19 @@ def test_each_turn_is_asked_with_its_own_conversation_and_windows():
     assert sorted(shown) == [("u", "abd"), ("u", "cde"), ("v", "ad")]
     orders = {qid: "".join(rows["docno"]) for qid, rows in ranked.groupby("qid", sort=False)}
     assert orders == {"s": "x", "v": "da", "u": "badcef"}
+
+
+def test_what_re_rankers_do_without_options():
+    listed = ikat.ListwiseRerank("recorded:sample")
+    assert (listed.k, listed.window, listed.stride, listed.words) == (100, 20, 10, 300)
+    judged = ikat.LLMRerank("recorded:sample")
+    assert (judged.depth, judged.question) == (10, "query")
+    pairs = ikat.CrossEncoder("m")
+    assert (pairs.max_length, pairs.batch_size, pairs.dtype) == (512, None, "float32")
+    assert (pairs.backend, pairs.cache) == ("torch", None)
+    for scorer in (ikat.BiEncoder("m"), ikat.ColBERT("m"), ikat.MonoT5()):
+        assert (scorer.batch_size, scorer.cache) == (32, None)
+    assert (ikat.MonoT5().model, ikat.MonoT5().tokenizer) == (
+        "castorini/monot5-base-msmarco",
+        "t5-base",
+    )
