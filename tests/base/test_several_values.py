@@ -1,0 +1,259 @@
+"""Second values and rare branches of the base: two of a thing count where one would be usual."""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyterrier as pt
+import pytest
+from fakes import scripted
+from test_progress_parts import Terminal
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat import events, names, progress
+from pyterrier_ikat.arguments import Checked
+from pyterrier_ikat.completions.kinds import Kind
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.foreign import Foreign, HeldFiles
+from pyterrier_ikat.llm_operator import LLMOperator
+from pyterrier_ikat.operator import Operator, parts_of, unidentified_stages, with_fields
+from pyterrier_ikat.planning import PlanTable
+from pyterrier_ikat.progress import OFF_VARIABLE, Entry, Line, doing
+
+TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "walk"]})
+
+
+class Holds(Operator):
+    """Holds anything."""
+
+    def __init__(self, value=None):
+        super().__init__()
+        self.value = value
+
+    def transform(self, inp):
+        return inp
+
+
+class Opaque(pt.Transformer):
+    """Of another package, named by what it holds."""
+
+    def __init__(self, name, *values):
+        super().__init__()
+        self.name, self.values = name, list(values)
+
+    def transform(self, inp):
+        return inp
+
+    def __repr__(self):
+        return f"Opaque({self.name})"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "shown"),
+    [
+        ("pyterrier_ikat.generate.rewriting", "Unlisted", "ikat.Unlisted()"),
+        ("pyterrier_ikat.generate.rewriting", "ShowStatements", "ikat.generate.ShowStatements()"),
+        ("pyterrier_ikat.generate.rewriting", "Rewrite", "ikat.Rewrite()"),
+        ("pyterrier_ikat.operator", "Unlisted", "ikat.Unlisted()"),
+    ],
+)
+def test_a_class_of_a_room_is_written_as_a_user_finds_it(monkeypatch, module, name, shown):
+    assert ikat.generate.ShowStatements  # the room is loaded
+    cls = type(name, (Holds,), {"__module__": module})
+    assert repr(cls()) == shown
+
+
+def test_all_unidentified_stages_are_named_in_their_order(tmp_path):
+    first, second, third = (Opaque(name, print, lambda: 1) for name in "bac")
+    for stage in (first, second, third):
+        stage.call = stage.values[1]
+    pipeline = first >> Holds() >> second >> third >> first
+    assert unidentified_stages(pipeline) == ["Opaque(b)", "Opaque(a)", "Opaque(c)"]
+    (tmp_path / "empty").mkdir()
+    around = Opaque("around", Holds(1))
+    around.inner = Holds(1)
+    around.folder = tmp_path / "empty"
+    assert unidentified_stages(around) == ["Opaque(around)"]  # whatever it wraps
+
+
+def test_an_operator_with_a_fingerprint_has_the_parts_it_holds(tmp_path):
+    class Marked(Holds):
+        def fingerprint(self):
+            return "f"
+
+    (tmp_path / "a.txt").write_text("")
+    path = str(tmp_path / "a.txt")
+    assert list(parts_of(Marked(path))) == [HeldFiles(path)]
+    both = [str(tmp_path), path]
+    assert list(parts_of(Marked(both))) == [str(tmp_path), HeldFiles(path)]
+    assert list(parts_of(Marked({"a": path, "b": Path(path)}))) == [HeldFiles(path)] * 2
+
+
+class Two(Checked):
+    least = {"n": 1, "k": 2}
+    choices = {"form": ("a", "b"), "style": ("x", None)}
+    paths = ("folder", "file")
+
+    def __init__(self, n=1, k=2, form="a", style="x", folder=None, file=None):
+        self.n, self.k, self.form, self.style = n, k, form, style
+        self.folder, self.file = folder, file
+        self.__post_init__()
+
+
+def test_each_row_of_each_table_of_checks_counts():
+    for wrong in ({"n": 0}, {"k": 1}, {"form": "x"}, {"style": "a"}):
+        [name] = wrong
+        with pytest.raises(UsageError, match=f"^{name}="):
+            Two(**wrong)
+    checked = Two(style=None, file=Path("b"))
+    assert (checked.folder, checked.file) == (None, "b")
+    both = Two(folder=Path("a"), file=Path("b"))
+    assert (both.folder, both.file) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [
+        ("serving", "live"),
+        ("track_users", "live.simulation"),
+        ("topics_frame", "conversations"),
+        ("BatchUnderWay", "llms"),
+    ],
+)
+def test_the_last_rooms_are_searched_for_a_name_too(name, room):
+    error = names.unknown_name("pyterrier_ikat.show", name, [])
+    assert str(error) == f"pyterrier_ikat.show has no {name}: it is in ikat.{room}"
+
+
+@pytest.mark.parametrize("drawing", [{}, {"help_url": ""}, {"label": ""}, {"label": None}])
+def test_a_drawing_without_a_label_has_the_name_of_its_class(drawing):
+    stage = type("Plain", (Opaque,), {"schematic": drawing})("x")
+    assert Foreign(stage).name_shown() == "Plain"
+    assert Foreign(stage).doing(TURNS) == "running Plain"
+
+
+@with_fields
+class Writes(LLMOperator):
+    """Shows two arguments and two columns, and writes nowhere."""
+
+    mark: str = "!"
+    tone: str = "kind"
+
+    stage = "shout"
+    shows = ("mark", "tone")
+    kind = Kind(lambda text: None if "unusable" in text else text)
+
+    def columns_shown(self):
+        return {"note": "qnote", "hint": "qhint"}
+
+
+@with_fields
+class Searches(Writes):
+    """Its answer is the query, and is written nowhere else."""
+
+    makes_query = True
+
+
+@pytest.fixture
+def folder(tmp_path):
+    text = "{{ question }} {{ note }} {{ hint }} {{ mark }} {{ tone }}"
+    (tmp_path / "shout.jinja").write_text(text)
+    return str(tmp_path)
+
+
+NOTED = TURNS.assign(qnote=["n1", "n2"], qhint=["h1", "h2"])
+
+
+def test_a_prompt_shows_all_arguments_and_columns(folder):
+    asks = Writes(scripted()[0], "?", "stern", prompts=folder)
+    shown = [request.messages[-1]["content"] for request in asks.requests(NOTED)]
+    assert shown == ["tea n1 h1 ? stern", "walk n2 h2 ? stern"]
+    assert asks.needs() == ["query", "qnote", "qhint"]
+
+
+def test_answers_of_no_column_are_the_query_or_nothing(folder):
+    out = Writes(scripted("a", "b")[0], prompts=folder)(NOTED)
+    assert out.equals(NOTED)
+    searched = Searches(scripted("a", "b")[0], prompts=folder)(NOTED)
+    assert sorted(searched.columns) == ["qhint", "qid", "qnote", "query", "query_0"]
+    assert searched["query"].tolist() == ["a", "b"]
+
+
+class Repairs(events.Observer):
+    def __init__(self):
+        self.told = []
+
+    def repair(self, step, reasons):
+        self.told.append(list(reasons))
+
+
+def test_every_failure_has_its_fallback_and_its_reason(folder):
+    model, _ = scripted("unusable 1", "unusable 2")
+    repairs = Repairs()
+    with events.observed_by(repairs):
+        out = Searches(model, prompts=folder, on_error="fallback")(NOTED)
+    assert out["query"].tolist() == ["tea", "walk"]
+    told = [f"nothing usable in the completion 'unusable {number}'" for number in (1, 2)]
+    assert [sorted(reasons) for reasons in repairs.told] == [told]
+    counts = model.ledger.frame()[["failures", "fallbacks", "dropped"]]
+    assert counts.values.tolist() == [[2, 2, 0]]
+
+
+def test_the_number_of_all_calls_is_told_before_the_first(folder, monkeypatch):
+    model, _ = scripted()
+    asks = Writes(model, prompts=folder)
+    requests = asks.requests(NOTED)
+    told = []
+    monkeypatch.setattr(type(model), "ask", lambda self, *given: told.append(given) or [])
+    assert asks.ask_in_rounds(requests, lambda position, outcomes: None, 7) == [[], []]
+    assert asks.ask_in_rounds(requests[:1], lambda position, outcomes: None) == [[]]
+    assert [(given[0], given[2]) for given in told] == [(requests, 7), (requests[:1], 0)]
+
+
+def test_a_notebook_shows_the_whole_plan():
+    row = dict.fromkeys(("calls", "known", "shared", "new"), 1)
+    tokens = {"prompt_tokens": 1200, "completion_tokens": 5, "cost": 0.25}
+    table = PlanTable.of_rows([{"system": "a", "stage": "s", "model": "m", **row, **tokens}])
+    html = table._repr_html_()
+    assert html == table.shown()._repr_html_()
+    assert "Total: 1 call, 1 of them new, with about 1,200 prompt" in html
+
+
+@pytest.fixture
+def line(monkeypatch):
+    made = Line()
+    monkeypatch.setattr(progress, "LINE", made)
+    monkeypatch.delenv(OFF_VARIABLE, raising=False)
+    return made
+
+
+def test_a_report_says_how_long_the_work_took(line, capsys):
+    line.reports = True
+    entry = Entry(desc="raw")
+    entry.started -= 75.5
+    entry.report("2 turns")
+    assert capsys.readouterr() == ("", "raw: 2 turns in 01:15\n")
+
+
+def test_every_entry_is_forgotten_after_a_fork(monkeypatch, line):
+    out, error = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", error)
+    before = progress._Tqdm.get_lock()
+    outer, inner = doing("outer"), doing("inner")
+    with outer, inner:
+        line.leave()
+        assert (outer.hidden, inner.hidden) == (True, True)
+        assert progress._Tqdm.get_lock() is not before  # nobody here would release that one
+    assert (sys.stdout, sys.stderr) == (out, error)
+
+
+def test_a_line_is_drawn_where_nothing_can_be_printed(monkeypatch, line):
+    error = Terminal()
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", error)
+    with doing("working"):
+        assert sys.stdout is None
+        assert sys.stderr.stream is error
+        assert "working" in error.getvalue()
+    assert (sys.stdout, sys.stderr) == (None, error)
