@@ -231,6 +231,15 @@ def test_a_later_stage_may_drop_what_an_unsure_one_kept():
     }
 
 
+def test_each_of_two_stages_is_told_with_all_that_it_drops():
+    silent, cut = Silent("qid", "query"), Keeps("qid", "query")
+    lost = lost_by(silent >> cut)
+    with lost.watching(), pytest.warns(LostColumnsWarning) as told:
+        has_column(TURNS[["qid", "query"]], "qhistory")
+    for warning, name in zip(told, ("Silent", "Keeps"), strict=True):
+        assert f"{name} object> drops qutterance, qhistory, and" in str(warning.message)
+
+
 def test_a_column_may_have_a_number_for_a_name():
     assert lost_by(Keeps("qid", "query"), TURNS.assign(**{"q": 1}).rename(columns={"note": 7}))
 

@@ -43,6 +43,14 @@ def test_turns_that_nobody_judged_are_told_by_run(call, tmp_path, judged):
     assert "not judged" not in chosen
 
 
+def test_turns_that_not_all_folders_were_asked_are_judged(call, run, made, tmp_path):
+    done = run(tmp_path / "runs", "raw", "--turns", "1-1_1")
+    assert done.exit_code == 0, done.output
+    told = words(call("evaluate", tmp_path / "runs" / "raw", made.runs / "rtg"))
+    assert "Mean over 1 judged turn, those that all runs were asked, of 24." in told
+    assert told.endswith("The runs were asked different judged turns: raw 1, rtg 24.")
+
+
 def test_turns_that_a_dataset_lacks_are_told(call, tmp_path, made):
     qrels = tmp_path / "qrels"
     qrels.write_text((made.path / "two.txt").read_text() + "9-9_9 0 z 1\n")

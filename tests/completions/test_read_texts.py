@@ -254,6 +254,7 @@ def test_a_level_stands_before_its_rewrite(text, read):
         ("The old topic", False),
         ("existing_topic", False),
         ("not new", None),
+        ("<think>Not a new topic? It is.</think>New topic.", True),
         ("It isn't the same topic", None),
         ("new or old", None),
         ("tea", None),

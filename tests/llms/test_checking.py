@@ -328,6 +328,7 @@ def test_the_line_about_reasoning(raw, outcome, line):
     ("outcome", "seen", "finish", "line"),
     [
         (FAILURE, 1, "stop", "fails: the completion is empty"),
+        (FAILURE, 0, None, "fails: the completion is empty"),
         (outcome_of(), 0, "stop", "no: the answer comes as a whole"),
         (outcome_of(), 1, "stop", "yes, ends with 'stop', with usage"),
         (outcome_of(), 2, None, "yes, ends without a reason, with usage"),

@@ -117,6 +117,7 @@ def test_parts_of_a_text_are_joined_and_others_are_thoughts():
     assert text_and_thought([said, {"type": "text", "text": "ne"}]) == ("fine", False)
     assert text_and_thought([thought, said]) == ("fi", True)
     assert text_and_thought([thought]) == ("", True)
+    assert text_and_thought([{"type": "reasoning", "summary": []}]) == ("", True)
     assert text_and_thought("fine") == ("fine", False)
     assert Reply.of(answer([thought, said])) == Reply("fi", "m-1", reasoned=True)
 
@@ -244,6 +245,7 @@ def test_a_named_mark_is_reasoning_and_an_asked_tag_is_none():
     [
         ("<!--", 'reasoning="<!-- -->"'),
         ("</ponder>", 'reasoning="<ponder> </ponder>"'),
+        ("<／ponder>", 'reasoning="<ponder> </ponder>"'),
         ("[PONDER]", 'reasoning="[PONDER] [/PONDER]"'),
         ("&lt;/ponder&gt;", 'reasoning="&lt;ponder&gt; &lt;/ponder&gt;"'),
         ("<ponder depth=2>", 'reasoning="<ponder> </ponder>"'),

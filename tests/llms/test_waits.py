@@ -129,6 +129,7 @@ def test_a_wait_is_read_in_the_fields_and_words_of_an_error(body, seconds):
         ),
         ({}, {"metadata": {"headers": {"X-RateLimit-Reset": 70}}}, 70.0),
         ({}, {"metadata": {"headers": LIMITS}}, 9.0),
+        ({}, {"error": {"metadata": {"headers": {"X-RateLimit-Reset": 70}}}}, 70.0),
         ({name.lower(): value for name, value in LIMITS.items()}, None, 9.0),
         ({}, {"metadata": {"headers": "x"}}, None),
         ({}, {"metadata": "x"}, None),

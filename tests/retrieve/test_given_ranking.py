@@ -128,6 +128,16 @@ def test_what_is_neither_a_path_nor_a_frame_is_refused(given):
         ikat.GivenRanking(given)
 
 
+def test_the_batches_of_a_run_that_is_not_finished_are_refused(tmp_path):
+    folder = tmp_path / "mine.partial"
+    folder.mkdir()
+    write_run(RUN, folder / "000000.run.trec")
+    (folder / "000000.turns.jsonl").write_text('{"qid": "1_1"}\n{"qid": "1_2"}\n')
+    (folder / "run.json").write_text("{}")
+    with pytest.raises(DataError, match="is not a finished run"):
+        ikat.GivenRanking(folder)(TURNS)
+
+
 def test_two_frames_in_one_study_are_told_apart(tmp_path):
     data = ikat.dataset("ikat:sample")
     run = (

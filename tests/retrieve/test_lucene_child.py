@@ -119,6 +119,10 @@ def test_what_fails_at_the_start_has_its_kind(options, monkeypatch):
     options.java.getProperty = lambda name: "1.8"
     with pytest.raises(Refusal, match="this is Java 8"):
         LuceneSearch("folder", "some/anserini.jar", "")
+    searchers = options.classes.pop("org.apache.lucene.search.IndexSearcher")
+    with pytest.raises(Refusal, match="this is Java 8"):  # which loads no newer jar
+        LuceneSearch("folder", "some/anserini.jar", "")
+    options.classes["org.apache.lucene.search.IndexSearcher"] = searchers
     options.java.getProperty = lambda name: "17"
     searcher = options.classes.pop("io.anserini.search.SimpleSearcher")
     with pytest.raises(Refusal, match=r"^anserini\.jar in Java 17: .*SimpleSearcher") as refused:

@@ -60,6 +60,7 @@ def test_words_worked_out_by_hand(text, terms):
         ),
         ("5 µg 5μg ㎍ µ μου Δμ kμg", "5 ug 5ug ug k g"),
         ("U.S. H₂O ﬁne C++ 1,000 ⅷ Ⓐ ｗｉｄｅ", "us h2o fine c 1 000 viii a wide"),
+        ("5 \u212b \u212bngstr\u00f6m K\u01d5ln", "5 a angstrom kuln"),
         ("Ελλάδα Москва 日本語 עברית ไทย हिन्दी", ""),
         ("a\x00b tea\u3000tea tea\u2028tea tea\u20e3tea", "a b tea tea tea tea tea tea"),
         ("3×4 6÷2 a\u0294b", "3 4 6 2 a b"),  # signs among the blocks of letters
