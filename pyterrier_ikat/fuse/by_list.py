@@ -364,7 +364,7 @@ class WeightedSum(Fusion):
             if value not in self.weights:
                 raise DataError(
                     f"a turn has {self.by} {value!r}, for which there are no weights: "
-                    f"there are {', '.join(self.weights)}"
+                    f"there are {', '.join(map(str, self.weights))}"
                 )
             weights.append(self.weights[value][number])
         return np.array(weights, dtype=np.float64)

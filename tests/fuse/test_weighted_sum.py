@@ -257,3 +257,21 @@ def test_sums_of_negative_scores_that_differ_by_rounding_tie():
     third = [("top", 0.0), ("y", -0.5), ("x", -0.7), ("end", -9.0)]
     found = fused_by_hand(first, second, third, normalise="none")
     assert list(found) == ["top", "x", "y", "end"]
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
+def test_weights_by_a_column_of_numbers_are_found_and_named():
+    turns = TURNS.assign(qturn=[1, 2])
+    branches = Finds({"t": "xy", "u": "xy"}), Finds({"t": "yx", "u": "yx"})
+    fused = ikat.WeightedSum(*branches, weights={1: (1, 0), 2: (0, 1)}, by="qturn")
+    assert fused(turns)["docno"].tolist() == ["x", "y", "y", "x"]
+    with pytest.raises(ikat.DataError, match="qturn 3, for which .*: there are 1, 2$"):
+        fused(turns.assign(qturn=[1, 3]))
+
+
+def test_the_second_turn_without_weights_is_named():
+    fused = ikat.WeightedSum(Finds({"t": "x", "u": "x"}), Finds({"t": "y", "u": "y"}), **BY_LEVEL)
+    with pytest.raises(ikat.DataError, match="qlevel 'third'"):
+        fused(TURNS.assign(qlevel=["first", "third"]))
+    with pytest.raises(ikat.UsageError, match="weights=.*'qlevel'"):
+        ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2], by="qlevel")

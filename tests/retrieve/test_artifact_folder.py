@@ -465,3 +465,44 @@ def test_the_command_that_makes_an_index_has_its_options(tmp_path, kind, options
     with commands_advised(), pytest.raises(ikat.DataError) as told:
         kind(tmp_path / "i").opened()
     assert str(told.value).endswith(line)
+
+
+def test_texts_go_to_the_rows_whatever_their_labels(path):
+    loader = ikat.PassageIndex(path).text_loader()
+    loaded = loader(pd.DataFrame({"docno": ["d2", "d1", "d2"]}, index=[5, 5, 0]))
+    assert loaded["text"].tolist() == ["a tram", "green tea", "a tram"]
+
+
+def test_no_passage_needs_no_index(tmp_path):
+    loader = ikat.PassageIndex(tmp_path / "none").text_loader()
+    loaded = loader(pd.DataFrame({"docno": []}))
+    assert loaded.columns.tolist() == ["docno", "text"]
+
+
+def test_passages_of_two_additions_are_lacking_together(path):
+    with closing(TextStore(Path(path))) as store:
+        store.add([("d3", "mint tea")])
+        store.add([("d4", "a bus"), ("d5", "a train")])
+    with pytest.warns(UserWarning, match=r"bm25 of .* lacks the last 3 passages"):
+        index = ikat.PassageIndex(path).opened()
+    assert len(index.texts.parts) == 3
+
+
+def test_a_later_addition_of_other_passages_is_refused(path, built):
+    ikat.PassageIndex(path).add(MORE)
+    (Path(path) / "texts.db").unlink()
+    shutil.copy(Path(built) / "texts.db", path)
+    with closing(TextStore(Path(path))) as store:
+        store.add([("d3", "black tea")])
+    with pytest.raises(ikat.DataError, match="has texts of other passages: copy it again"):
+        ikat.PassageIndex(path).opened()
+    with closing(TextStore(Path(path))) as store:
+        assert store.count == 3
+
+
+def test_texts_of_fewer_passages_than_the_engine_are_refused(path, built):
+    ikat.PassageIndex(path).add(MORE)
+    (Path(path) / "texts.db").unlink()
+    shutil.copy(Path(built) / "texts.db", path)
+    with pytest.raises(ikat.DataError, match="has texts of other passages"):
+        ikat.PassageIndex(path).opened()

@@ -135,3 +135,11 @@ def test_blank_texts_and_one_of_another_script_are_not_told(texts):
     both = pd.concat([turn("1_1", "tea", texts), turn("1_2", "tea")], ignore_index=True)
     found = ikat.BM25Rerank()(both)
     assert found["qid"].value_counts().to_dict() == {"1_2": 6, "1_1": 2}
+
+
+def test_all_turns_of_another_script_are_named_in_their_order():
+    foreign = {"d1": "чай", "d2": "река"}
+    frames = [turn("3_1", "tea", foreign), turn("1_1", "tea"), turn("2_1", "чай")]
+    with pytest.warns(NoResultWarning, match=r"^2 turns without a .*: 3_1, 2_1; BM25 scores"):
+        found = ikat.BM25Rerank()(pd.concat(frames, ignore_index=True))
+    assert found["qid"].drop_duplicates().tolist() == ["3_1", "1_1", "2_1"]

@@ -379,3 +379,22 @@ def test_a_wrong_vector_is_named_by_its_own_turn(words, tmp_path):
     index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
     with pytest.raises(ikat.DataError, match="query_vec of 1_1 is"):
         index.as_queries(["1_2", "1_1"], [[1, 2], [1]])
+
+
+def test_warming_up_encodes_a_query(words, tmp_path):
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", query_prefix="q: ")
+    index.warm_up()
+    [(of, texts, options)] = words.calls[1:]
+    assert (of, texts, options["prompt"]) == ("query", ["tea"], "q: ")
+
+
+def test_two_vectors_of_queries_each_get_their_own_length(words, tmp_path):
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", similarity="cosine")
+    found = index.as_queries(["1", "2", "3"], [[3, 4], [0.0, -2.0], [0, 0]])
+    assert found.tolist() == pytest.approx(np.array([[0.6, 0.8], [0, -1], [0, 0]]))
+    asked = topics("x", "y").assign(query_vec=[[3, 0], [0, 5]])
+    best = index.dense(num_results=1)(asked)
+    assert best[["qid", "docno", "score"]].values.tolist() == [
+        ["1_1", "d1", 1.0],
+        ["1_2", "d2", 1.0],
+    ]

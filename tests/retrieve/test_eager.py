@@ -258,3 +258,11 @@ def test_a_stop_word_is_one_also_where_its_stem_differs(tmp_path, stops, docnos)
     eager.build_words(tmp_path, iter(passages), "porter2", (0.9, 0.4))
     index = eager.EagerBM25(tmp_path, {"stemmer": "porter2", "stops": stops, "bm25": [0.9, 0.4]})
     assert index.rankings(["because"], 3)[0].docnos == docnos
+
+
+def test_ties_of_a_large_index_go_by_their_ranks():
+    """Ranks have up to 32 bits."""
+    ranks = np.array([70_000, 5, 4_000_000_000, 200_000], dtype=np.uint32)
+    found, best = candidates(floats(2, 2, 1, 2), 4, ranks)
+    assert found.tolist() == [200_000, 70_000, 5, 4_000_000_000]
+    assert best.tolist() == [2, 2, 2, 1]

@@ -338,3 +338,15 @@ def test_a_vocabulary_that_is_not_stored_is_the_passages_models(monkeypatch):
     for described, vocabulary in (({}, "of passages"), ({"vocabulary": "stored"}, "stored")):
         monkeypatch.setattr(index, "describe", lambda described=described: described)
         assert index._vocabulary() == vocabulary
+
+
+@pytest.mark.parametrize("name", splade.PYTERRIER_FILES)
+def test_each_file_of_an_index_of_pyterrier_counts(theirs, name):
+    [[_, before]] = splade._describe_pyterrier_index(theirs, "a/model")["parts"]
+    with (theirs / name).open("ab") as file:
+        file.write(b"more")
+    [[_, after]] = splade._describe_pyterrier_index(theirs, "a/model")["parts"]
+    assert before != after
+    (theirs / name).unlink()
+    with pytest.raises(FileNotFoundError, match=name):
+        splade._describe_pyterrier_index(theirs, "a/model")

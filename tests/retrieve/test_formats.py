@@ -145,3 +145,34 @@ def test_a_file_or_nothing_in_the_place_of_a_folder(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     told = f"{tmp_path / 'file'} is a file: give the folder of an index"
     assert how_to_open(tmp_path / "file") == told
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("_3.si", "Lucene"), ("_1a.fdt", "Lucene"), ("segments_1", "Lucene"), ("inv.docs", "PISA")],
+)
+def test_one_file_of_a_format_is_enough(tmp_path, name, expected):
+    assert format_of(folder_with(tmp_path, name)).name == expected
+
+
+def test_the_first_format_of_the_table_is_that_of_a_mixed_folder(tmp_path):
+    folder = folder_with(tmp_path, "vecs.f4")
+    assert not is_lucene(folder)
+    (folder / "segments_1").touch()
+    assert is_lucene(folder)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["a"], "a"),
+        (["b", "a"], "a, b"),
+        (["c", "b", "a"], "a, b, c"),
+        (["e", "d", "c", "b", "a"], "a, b, c and 2 more"),
+    ],
+)
+def test_the_first_three_names_of_a_folder_are_shown(tmp_path, names, shown):
+    for name in names:
+        (tmp_path / name).touch()
+    told = f"{tmp_path} holds no index that is known here, but {shown}: give the folder of an index"
+    assert how_to_open(tmp_path) == told

@@ -252,3 +252,18 @@ def test_texts_of_a_loader_go_before_those_of_a_frame():
     loader = pt.apply.generic(lambda found: found.assign(text="new " + found["docno"]))
     found = ikat.GivenRanking(RUN.assign(text="old"), loader)(TURNS[:1])
     assert found["text"].tolist() == ["new c"]
+
+
+def test_a_turn_with_passages_has_the_columns_of_none(path):
+    given = ikat.GivenRanking(path)
+    columns = ["qid", "query", "qutterance", "docno", "score", "rank"]
+    assert given(TURNS).columns.tolist() == given(TURNS[:0]).columns.tolist() == columns
+
+
+def test_numbers_of_turns_or_of_passages_alone_are_ids():
+    for change in ({"qid": [1, 1]}, {"docno": [8, 9]}, {"qid": [1, 1], "docno": [8, 9]}):
+        columns = {"qid": ["1", "1"], "docno": ["8", "9"], "score": [1.0, 2.0]} | change
+        found = ikat.GivenRanking(pd.DataFrame(columns))(
+            pd.DataFrame({"qid": ["1"], "query": ["tea?"]})
+        )
+        assert found["docno"].tolist() == ["9", "8"]

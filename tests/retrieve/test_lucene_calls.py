@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import deque
 from importlib.machinery import ModuleSpec
+from types import SimpleNamespace
 
 import pandas as pd
 import pyterrier as pt
@@ -422,3 +423,27 @@ def test_an_index_is_known_from_its_first_question(index, folder):
 def test_an_empty_text_is_a_text(index, monkeypatch):
     monkeypatch.setitem(PASSAGES, "d4", "")
     assert index.texts(["d4", "d1"]) == ["", "Rooibos."]
+
+
+def test_all_pipes_that_there_are_are_closed(tmp_path):
+    pipes = [(tmp_path / name).open("w") for name in ("in", "out", "err")]
+    lucene_process._close_pipes(SimpleNamespace(stdin=pipes[0], stdout=pipes[1], stderr=pipes[2]))
+    assert [pipe.closed for pipe in pipes] == [True] * 3
+    lucene_process._close_pipes(SimpleNamespace(stdin=None, stdout=None, stderr=None))
+
+
+def test_the_process_imports_from_where_this_one_does(process, monkeypatch):
+    started = []
+
+    def popen(command, **options):
+        started.append((command, options["env"]["PYTHONPATH"], options["env"]["OF_THE_USER"]))
+        raise ZeroDivisionError
+
+    monkeypatch.setenv("OF_THE_USER", "1")
+    monkeypatch.setattr(lucene_process.subprocess, "Popen", popen)
+    monkeypatch.setattr(sys, "path", ["", "/one", "/two"])
+    with pytest.raises(ZeroDivisionError):
+        process.describe()
+    command = [sys.executable, str(lucene_process.PROGRAM)]
+    assert started == [(command, os.pathsep.join(["/one", "/two"]), "1")]
+    assert process.pid is None

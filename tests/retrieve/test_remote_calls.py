@@ -252,3 +252,35 @@ def test_an_answer_without_the_fingerprint_is_of_another_index(server):
     server.answered = None
     with pytest.raises(ServerError, match="http://host searches another index"):
         ikat.Remote(URL)(turns("tea"))
+
+
+def test_another_server_or_parameter_is_another_search(server):
+    for options in (
+        {"url": URL},
+        {"url": "http://other"},
+        {"url": URL, "k1": 1.0, "b": 0.5},
+        {"url": URL, "k1": 1.0, "b": 0.6},
+        {"url": URL, "k1": 1.1, "b": 0.5},
+    ):
+        before = len(server.bodies)
+        for _ in range(2):
+            ikat.Remote(**options)(turns("tea"))
+        assert len(server.bodies) == before + 1
+    ikat.Remote(URL).without_texts()(turns("tea"))
+    assert len(server.bodies) == 6  # rankings without texts are others
+
+
+def test_only_the_new_of_several_queries_are_asked(server):
+    remote = ikat.Remote(URL)
+    remote(turns("tea", "tram"))
+    with pytest.warns(NoResultWarning, match="1 of 4 turns found no passage: 1_3"):
+        found = remote(turns("bus", "tram", "nothing", "tea"))
+    assert server.bodies[1]["queries"] == ["bus", "nothing"]
+    assert found["qid"].tolist() == ["1_1", "1_1", "1_2", "1_2", "1_4", "1_4"]
+
+
+def test_a_server_without_texts_gives_no_column_of_them(server):
+    columns = ["qid", "query", "docno", "score", "rank"]
+    routir = ikat.Remote(URL, "routir", "words")
+    for queries in ([], ["tea"]):
+        assert routir(turns(*queries)).columns.tolist() == columns

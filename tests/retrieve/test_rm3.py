@@ -299,3 +299,21 @@ def test_each_turn_is_expanded_by_its_own_query():
         {"tram": 0.5, "late": 0.5},
         {"tea": 0.5, "mint": 0.5},
     ]
+
+
+def test_each_turn_has_its_own_number_of_passages():
+    rows = [
+        ("u", "tram", 2.0, "late"),
+        ("t", "tea", 3.0, "mint"),
+        ("u", "tram", 1.0, "bus"),
+        ("t", "tea", 1.0, "oats"),
+    ]
+    expanded = ikat.RM3(fb_docs=1, stemmer="none")(results(*rows))
+    assert expanded["query_toks"].tolist() == [
+        {"tram": 0.5, "late": 0.5},
+        {"tea": 0.5, "mint": 0.5},
+    ]
+    [few] = ikat.RM3(fb_terms=1, stemmer="none")(results(("t", "tea", 1.0, "oats mint")))[
+        "query_toks"
+    ]
+    assert few == {"tea": 0.5, "mint": 0.5}  # equal weights: the first of the alphabet

@@ -354,3 +354,49 @@ def test_ctrl_c_ends_the_other_calls(serve, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         caller().answers([ASKED])
     assert [event.is_set() for event in events] == [True]
+
+
+def test_a_query_that_no_encoding_has_is_told_at_once(serve):
+    server = serve(UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"))
+    with pytest.raises(ServerError, match=r"^http://host/base: the call can't be made \('utf-8"):
+        caller().answers([ASKED])
+    assert len(server.requests) == 1
+
+
+def test_a_certificate_is_found_behind_several_errors(serve):
+    certificate = ssl.SSLCertVerificationError("x")
+    certificate.verify_message = "expired"
+    between = OSError("handshake")
+    between.__context__ = certificate
+    error = httpx.ConnectError("tls")
+    error.__cause__ = between
+    server = serve(error)
+    with pytest.raises(ServerError, match=r"isn't trusted \(expired\)"):
+        caller().answers([ASKED])
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("url", ["HTTP://Host:8000", "https://[::1]:8000", "http://10.0.0.1"])
+def test_rare_forms_of_an_address_stay_as_they_are(url):
+    assert checked_address(url) == url
+
+
+@pytest.mark.parametrize("url", ["http://:secret@host", "http://:8000", "//host", "http:host"])
+def test_an_address_needs_a_scheme_and_a_host_and_no_login(url):
+    with pytest.raises(UsageError, match="the address of a search server is"):
+        checked_address(url)
+
+
+def test_every_place_of_a_key_in_a_servers_words_is_hidden(monkeypatch):
+    monkeypatch.setenv("KEY_OF_TESTS", "secret")
+    assert caller()._words({"error": {"detail": "secret or secret"}}) == "*** or ***"
+    assert caller()._words({"other": ["secret"]}) == '{"other": ["***"]}'
+    assert caller()._words({"message": {"detail": {"error": "deep"}}}) == "deep"
+
+
+@pytest.mark.parametrize("status", [300, 307, 308])
+def test_any_redirect_is_told_as_one(serve, status):
+    server = serve(failing(status))
+    with pytest.raises(ServerError, match=rf"redirects \({status}\)"):
+        caller().answers([ASKED])
+    assert len(server.requests) == 1

@@ -285,3 +285,39 @@ def test_what_each_form_needs_and_has():
         "routir": ("service", True, 1, False, False),
         "pyserini": ("index", True, 1, True, True),
     }
+
+
+def test_k1_in_other_words_of_pyserini_is_no_parameter():
+    described = "- name: hits\n  description: without k1 and b\n"
+    with pytest.raises(UsageError, match="is of a Pyserini that ignores k1 and b"):
+        FORMS["pyserini"].facts(Caller({"text": described}), FULL)
+
+
+def test_the_last_of_several_models_is_told_by_its_own_facts():
+    models = [model("a", depth=5), model("b", stage="SPLADE", bm25=False, depth=9)]
+    facts = FORMS["ikat"].facts(Caller({"data": models}), PLAIN._replace(name="b"))
+    assert facts == Facts("f", False, "SPLADE", 9)
+
+
+def test_the_second_query_has_to_be_answered_in_its_place():
+    results = [{"query": name, "passages": []} for name in ("tea", "tram")]
+    with pytest.raises(BadAnswerError, match="the passages are of 'tram', not of 'mint'"):
+        read("ikat", {"results": results}, PLAIN, ("tea", "mint"))
+    with pytest.raises(BadAnswerError, match="^3 results for 2 queries$"):
+        read("ikat", {"results": [*results, results[0]]}, PLAIN, ("tea", "tram"))
+
+
+def test_whole_and_negative_scores_are_a_ranking():
+    answer = of_ikat(passage("b", 0), passage("c", -1), passage("a", -1.5))
+    assert read("ikat", answer) == [Found(["b", "c", "a"], [0.0, -1.0, -1.5], None)]
+    with pytest.raises(BadAnswerError, match="the scores rise at passage a"):
+        read("ikat", of_ikat(passage("c", -2), passage("a", -1.5)))
+
+
+@pytest.mark.parametrize("form", ["ikat", "pyserini"])
+def test_any_path_of_a_name_is_sent_as_it_is(form):
+    call = FORMS[form].call(PLAIN._replace(name="/data/a b?c#d"), ["tea"])
+    if form == "ikat":
+        assert call.body["model"] == "/data/a b?c#d"
+    else:
+        assert call.path == "/v1//data/a%20b%3Fc%23d/search"

@@ -230,3 +230,10 @@ def test_a_sparse_encoder_is_cut_at_its_positions(monkeypatch):
     monkeypatch.setattr(splade_module, "cut_at_positions", lambda loaded: cut.append(1) or loaded)
     assert splade_module.load_sparse_encoder.__wrapped__("m") is model  # no double is kept
     assert cut == [1]
+
+
+def test_passages_without_any_term_make_no_index(tmp_path):
+    files = [part(tmp_path / f"{name}.npz", [name], [[]]) for name in "ab"]
+    for given in (files, []):
+        with pytest.raises(ikat.DataError, match="the model gives no passage a term"):
+            write_impacts(tmp_path, given, None)

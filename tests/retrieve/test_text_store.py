@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -228,3 +229,64 @@ def test_a_field_that_nothing_reads_is_told_once_with_its_place():
     ) as all_:
         assert len(list(read_corpus(corpus))) == 3
     assert len(all_) == 1
+
+
+def test_a_folder_of_any_name_holds_its_own_texts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a?mode=memory", "b#c", "d%20e", "é f"):
+        (tmp_path / name).mkdir()
+        with closing(TextStore(Path(name), create=True)) as made:
+            made.write([("d1", name)])
+        assert [file.name for file in (tmp_path / name).iterdir()] == ["texts.db"]
+        with closing(TextStore(tmp_path / name)) as made:
+            assert made.read(["d1"]) == [name]
+            assert made.path == tmp_path / name / "texts.db"
+
+
+def test_who_waits_too_long_for_a_writer_is_told(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(texts, "WAIT_FOR_WRITER", 0.01)
+    waits = []
+    connect = sqlite3.connect
+
+    def connected(*given, **options):
+        waits.append(options["timeout"])
+        return connect(*given, **options)
+
+    monkeypatch.setattr(texts.sqlite3, "connect", connected)
+    told = r"texts\.db can't be used \(database is locked\)"
+    with closing(TextStore(tmp_path)) as other, store._transaction():
+        pytest.raises(DataError, other.add, [("d9", "late")]).match(told)
+    assert waits == [0.01]
+    assert store.count == 4
+
+
+def test_an_error_of_a_corpus_leaves_a_new_file_empty(tmp_path):
+    def fails():
+        yield "d8", "tea"
+        raise ValueError("of the corpus")
+
+    with closing(TextStore(tmp_path, create=True)) as made:
+        with pytest.raises(ValueError, match="of the corpus"):
+            made.write(fails())
+        assert made.parts == []
+        made.write([("d8", "mint")])
+        assert made.read(["d8"]) == ["mint"]
+
+
+def test_the_first_of_several_docnos_with_another_text_is_named(store):
+    with pytest.raises(DataError, match="the index has 'd3' with another text"):
+        store.add([("d1", "tea"), ("d3", "no"), ("d2", "no")])
+
+
+def test_each_unread_field_is_told_once_with_its_first_place():
+    corpus = [
+        {"docno": "a", "text": "tea", "summary": "hot"},
+        {"docno": "b", "text": "tea", "summary": "hot", "author": "me"},
+        {"docno": "c", "text": "tea", "author": "me"},
+    ]
+    with pytest.warns(CollectionWarning) as told:
+        assert len(list(read_corpus(corpus))) == 3
+    assert [str(warning.message).partition(":")[0] for warning in told] == [
+        "the corpus, passage 1",
+        "the corpus, passage 2",
+    ]

@@ -280,3 +280,55 @@ def test_a_fork_has_its_parents_memory_and_a_lock_of_its_own():
             os._exit(0 if cache.get(KEYS) == {KEYS[0]: b"0"} else 1)
         assert os.waitpid(child, 0)[1] == 0
     assert cache.get(KEYS) == {KEYS[0]: b"0"}
+
+
+def test_a_cache_that_another_process_has_just_made_is_used(tmp_path, monkeypatch):
+    with closing(Cache(tmp_path / "c", KEEP)) as first:
+        first.put({KEYS[0]: b"0"})
+    pragma = cache_module._pragma
+    marks = [0]  # as before the other process made it
+
+    def late(connection, name):
+        return marks.pop() if marks else pragma(connection, name)
+
+    monkeypatch.setattr(cache_module, "_pragma", late)
+    with closing(Cache(tmp_path / "c", KEEP)) as second:
+        assert second.get(KEYS) == {KEYS[0]: b"0"}
+    assert marks == []
+
+
+class Bar:
+    """A progress bar that keeps what it was made with and told."""
+
+    def __init__(self, **made_with):
+        self.made_with = made_with
+        self.updates = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def update(self, count):
+        self.updates.append(count)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "at_once", "disabled", "updates"),
+    [([1, 2, 3], 2, False, [2, 1]), ([1, 2, 3], 3, True, [3]), ([1, 2, 3, 9], 3, True, [3])],
+)
+def test_progress_counts_what_is_computed(monkeypatch, numbers, at_once, disabled, updates):
+    bars = []
+
+    def bar_of(**made_with):
+        bars.append(Bar(**made_with))
+        return bars[-1]
+
+    monkeypatch.setattr(cache_module, "bar_of", bar_of)
+    cache = Cache()
+    cache.put({KEYS[9]: b"18"})
+    doubled(cache, numbers, Doubles(), at_once)
+    [bar] = bars
+    expected = {"total": 3, "desc": "doubling", "unit": "number", "disable": disabled}
+    assert (bar.made_with, bar.updates) == (expected, updates)

@@ -307,3 +307,27 @@ def test_an_appended_line_is_whole_when_it_is_flushed_to_disk(tmp_path, monkeypa
 def test_names_that_differ_behind_a_dot_have_their_own_locks(tmp_path):
     with lock_folders(tmp_path / "v1.0"), lock_folders(tmp_path / "v1.1"):
         assert sorted(os.listdir(tmp_path)) == [".v1.0.lock", ".v1.1.lock"]
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_bytes_replace_a_file_and_are_private_if_asked(tmp_path, private):
+    path = tmp_path / "a"
+    path.write_bytes(b"a longer content than before")
+    with atomic_write(path, "wb", private=private) as file:
+        file.write(b"\xff\r\n")
+    assert path.read_bytes() == b"\xff\r\n"
+    assert (path.stat().st_mode & 0o077 == 0) is private
+    with atomic_write(path, private=private) as file:
+        file.write("é\n")
+    assert path.read_bytes() == b"\xc3\xa9\n"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_the_last_of_several_folders_may_be_the_one_that_is_held(tmp_path):
+    with (
+        hold_lock(tmp_path / ".c.lock"),
+        pytest.raises(UsageError, match=f"^{tmp_path / 'c'} is being made by process"),
+        lock_folders(tmp_path / "a", tmp_path / "b", tmp_path / "c"),
+    ):
+        pytest.fail("the last one is held")
+    assert list(tmp_path.iterdir()) == []

@@ -176,3 +176,38 @@ def test_a_damaged_body_of_a_packed_file_is_named(tmp_path):
         read_judgements(path)
     with pytest.raises(DataError, match=r"packed\.gz can't be read"):
         read_rankings(path)
+
+
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [("+2", 2), ("0007", 7), ("-9999", -9999), (-1.0, -1), (0.0, 0), (True, 1), ("-0", 0)],
+)
+def test_rare_forms_of_a_label_are_whole_numbers(label, value):
+    assert read_label(label) == value
+
+
+@pytest.mark.parametrize("label", ["-10000", "+", " 1", "1 ", "\u0663", "1e2", "--1", -1.5])
+def test_what_looks_like_a_label_is_none(label):
+    with pytest.raises(ValueError, match=r"\A\Z"):
+        read_label(label)
+
+
+@pytest.mark.parametrize(
+    ("text", "score"), [("1e-3", 0.001), (".5", 0.5), ("+2", 2.0), ("3.", 3.0), ("-0", 0.0)]
+)
+def test_a_score_has_any_form_of_a_number(tmp_path, text, score):
+    (tmp_path / "run").write_text(f"1_1 Q0 a 1 {text} mine\n")
+    assert read_rankings(tmp_path / "run") == {"1_1": {"a": score}}
+
+
+def test_only_white_space_of_ascii_parts_the_fields_of_a_run(tmp_path):
+    line = "1_1 Q0 a\u00a0b\u2028c 1 2 m\u3000n\n1_1\x0bQ0\x0cd 2 1 m"
+    (tmp_path / "run").write_bytes(line.encode())
+    assert read_rankings(tmp_path / "run") == {"1_1": {"a\u00a0b\u2028c": 2.0, "d": 1.0}}
+
+
+@pytest.mark.parametrize("score", ["-inf", "Infinity", "-nan", "0x1", "1,5", "1__0"])
+def test_rare_forms_of_no_number_are_refused(tmp_path, score):
+    (tmp_path / "run").write_text(f"1_1 Q0 a 1 {score} mine\n")
+    with pytest.raises(DataError, match="line 1: .* with a finite score"):
+        read_rankings(tmp_path / "run")
