@@ -293,6 +293,9 @@ def test_an_index_is_equal_by_its_arguments(tmp_path):
     assert values[0] != "i"
     assert values[0] != values[3]
     assert values[3] != ikat.SpladeIndex("i")
+    for number, value in enumerate(values):
+        assert [value == other for other in values].index(True) == number
+        assert [value == other for other in values].count(True) == 1
 
 
 def test_a_new_engine_is_on_the_disk_before_it_has_its_name(path, monkeypatch):

@@ -162,3 +162,21 @@ def test_another_stemmer_version_is_refused_with_the_repair(monkeypatch):
         match=r"PyStemmer 3.0.0 makes other stems .*pip install 'PyStemmer>=2.2,<3'",
     ):
         tokenize("tea", "porter2")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("O’Neill", ["oneill"]),
+        ("l’été", ["lete"]),
+        ("Hawaiʻi", ["hawaii"]),
+        ("it’s", ["it"]),
+        ("µg", ["ug"]),
+        ("5μ", ["5"]),
+        ("U.S.", ["us"]),
+        ("O\u2019\u0301Neill", ["oneill"]),
+        ("ﬁ’x", ["fix"]),
+    ],
+)
+def test_a_sign_alone_in_its_text_is_read_as_beside_others(text, words):
+    assert tokenize(text, "none") == words
