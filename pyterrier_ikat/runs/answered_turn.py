@@ -151,7 +151,7 @@ class Turn:
         """Read a turn from its :meth:`record`.
 
         Raises:
-            KeyError, TypeError: when it isn't a record of a turn.
+            KeyError, TypeError, ValueError: when it isn't a record of a turn.
         """
         more: dict[str, Any] = {}
         for turn_field in fields(cls):

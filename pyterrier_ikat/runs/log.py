@@ -265,8 +265,14 @@ class Log:
         Raises:
             DataError: naming the line that can't be read.
         """
-        for _, line in read_lines(self.path):
-            yield from _events_in(line)
+        for number, line in read_lines(self.path):
+            events = _events_in(line)
+            if not isinstance(events, list):
+                raise DataError(
+                    f"{self.path}, line {number}, has no list of events: remove the folder and run "
+                    "again"
+                )
+            yield from events
 
     @property
     def known(self) -> dict[str, Dialogue]:
@@ -290,7 +296,7 @@ class Log:
         for event in self.events():
             try:
                 apply_event(dialogues, event)
-            except (KeyError, TypeError, AttributeError) as error:
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise DataError(
                     f"{self.path}: {str(event)[:80]} is no event ({error!r}): remove the folder "
                     "and run again"
@@ -367,7 +373,7 @@ def apply_event(dialogues: dict[str, Dialogue], event: Event) -> None:
     """Change the conversations, which are given by name, by an event.
 
     Raises:
-        KeyError, TypeError, AttributeError: when it isn't an event.
+        KeyError, TypeError, ValueError, AttributeError: when it isn't an event.
     """
     kind = event["event"]
     if kind in STEPS:

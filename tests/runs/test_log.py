@@ -360,8 +360,11 @@ def test_what_a_writer_knows_has_the_values_of_the_disk(log):
         {"event": "session", "session": "1-2", "user": "u", "rubrics": {}, "more": 7},
         {"event": "sent", "session": "1-9", "turn": 1, "seconds": 1.0},
         {"event": "turn", "session": "1-1", "number": 2},
+        {**SECOND.record(), "event": "turn", "cited": ["Mint."]},
+        {**SECOND.record(), "event": "turn", "sources": ["d1"]},
+        {"events": ["end"]},
     ],
-    ids=["session", "more", "unknown session", "turn"],
+    ids=["session", "more", "unknown session", "turn", "cited", "sources", "text"],
 )
 def test_an_event_of_another_form_is_shown(log, event):
     with log.path.open("a", encoding="utf-8") as file:
@@ -376,3 +379,12 @@ def test_saved_topics_have_readable_texts(tmp_path):
     written = (tmp_path / "topics.json").read_text(encoding="utf-8")
     assert "Caf\u00e9 ?" in written
     assert json.loads(written)[0]["number"] == "1"
+
+
+def test_events_of_one_moment_are_a_list(log):
+    with log.path.open("a", encoding="utf-8") as file:
+        file.write('{"events": 7}\n')
+    number = len(log.path.read_text(encoding="utf-8").splitlines())
+    with pytest.raises(DataError, match=f"log.jsonl, line {number}, has no list of events: remove"):
+        log.dialogues()
+    assert log.header == HEADER
