@@ -167,3 +167,23 @@ def test_a_run_ends_with_a_ranking(columns, told):
         return
     with pytest.raises(UsageError, match=f"system mine .*{told}"):
         check_ranking("mine", columns)
+
+
+def test_texts_of_a_given_index_are_those_of_its_other_kinds(both):
+    texts = ikat.Index(both).text_loader()
+    for index in (ikat.PassageIndex(both, text=texts), ikat.Index(both, text=texts)):
+        for retriever in ("bm25", "dense", "hybrid"):
+            assert opened(index=index, retriever=retriever).resources.index.text is texts
+
+
+def test_systems_of_one_kind_share_its_index_and_others_do_not(both):
+    systems = ["raw:depth=5", "raw:depth=7", "raw:retriever=dense"]
+    first, second, dense = open_systems(systems, index=both, retriever="bm25")
+    assert first.resources.index is second.resources.index
+    assert (first.retriever.num_results, second.retriever.num_results) == (5, 7)
+    assert type(dense.retriever) is DenseRetriever
+
+
+def test_the_retriever_is_no_stage_before_it(words):
+    system = opened("raw", index=words)
+    assert type(system.retriever) is BM25

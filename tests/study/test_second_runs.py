@@ -9,7 +9,7 @@ import pytest
 from fakes import scripted
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.events import observed_by
 from pyterrier_ikat.llms import FatalLLMError, Ledger
 from pyterrier_ikat.llms.failures import BatchUnderWay
@@ -275,3 +275,113 @@ def test_stages_are_recorded_in_order_turn_by_turn():
         asked = {"qid": qid, "query": query, "docnos": [docno], "scores": [score]}
         expected.append({**line, "found": [asked], "query": query})
     assert lines == expected
+
+
+# Comparisons
+
+
+def compared(systems, *data, **options):
+    return ikat.experiment(
+        systems, **({"topics": TOPICS, "qrels": QRELS} | options)
+    ).values.tolist()
+
+
+def test_an_experiment_is_on_the_chosen_turns_and_measures():
+    finds = Finds()
+    assert compared({"x": finds}, measures=["R@1"], turns=["1_3", "1_1"]) == [["x", 1.0, 1]]
+    assert finds.seen == [["1_1"]]
+    assert compared({"x": finds}, eval_metrics=["R@1", "P@2"]) == [["x", 0.5, 0.25, 2]]
+    with pytest.raises(UsageError, match="measures and eval_metrics are the same"):
+        compared({"x": finds}, measures=["R@1"], eval_metrics=["R@1"])
+
+
+def test_pyterriers_order_takes_the_judgements_of_its_topics():
+    systems = [Finds(), Finds("b")]
+    qrels = pd.concat([QRELS, QRELS.assign(docno="b", label=0)[:1]])
+    table = ikat.experiment(systems, TOPICS[:1], qrels, ["R@1"], names=["x", "y"])
+    assert table.values.tolist() == [["x", 1.0, 1], ["y", 0.0, 1]]
+    with pytest.raises(DataError, match="1 turn of the qrels not in the topics .1_2"):
+        compared({"x": Finds()}, topics=TOPICS[:1], measures=["R@1"])
+
+
+def test_all_batches_of_an_experiment_are_sent_before_it_ends():
+    systems = {
+        "x": Finds(t1_1=BatchUnderWay(["one"])),
+        "y": Finds("b"),
+        "z": Finds("c", t1_2=BatchUnderWay(["two", "three"])),
+    }
+    with pytest.raises(BatchUnderWay) as told:
+        compared(systems, measures=["R@1"])
+    assert told.value.waiting == ["one", "two", "three"]
+    assert systems["y"].seen == [["1_1", "1_2"]]
+
+
+def test_a_unit_and_a_baseline_are_checked_before_anything_runs(tmp_path):
+    model, backend = scripted()
+    systems = {"x": ikat.Rewrite(model) >> Finds(), "y": Finds("b")}
+    for options, told in (
+        ({"unit": "village", "baseline": "x"}, "village"),
+        ({"unit": "turn"}, "unit"),
+        ({"baseline": "x.repeat-2", "repeats": 2}, "x.repeat-2"),
+        ({"baseline": "z"}, "z"),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pytest.raises(UsageError, match=told):
+                run(systems, tmp_path, **options)
+            with pytest.raises(UsageError, match=told):
+                ikat.plan(systems, topics=TOPICS, **options)
+    assert (backend.asked, systems["y"].seen, list(tmp_path.iterdir())) == ([], [], [])
+    assert ikat.plan(systems, topics=TOPICS, baseline="y", unit="turn").total["calls"] == 3
+
+
+def test_a_baseline_without_judgements_gives_the_names_alone(tmp_path):
+    qrels = QRELS.assign(qid=["8_1", "8_2"])
+    with pytest.warns(UserWarning, match="none of the turns is judged"):
+        done = run({"x": Finds(), "y": Finds("b")}, tmp_path, qrels=qrels, baseline="x")
+    assert done.table.values.tolist() == [["x"], ["y"]]
+    assert done.shown().rows is done.table
+
+
+def test_the_results_are_of_the_folder_as_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run({"x": Finds()}, "runs")
+    assert str(done.out) == "runs"
+    assert str(done.folders["x"].path) == "runs/x"
+    assert done.shown().rows is done.table
+    assert (done.baseline, done.unit) == (None, None)
+
+
+def test_what_another_system_left_beside_a_finished_run_goes(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        run({"x": Finds("b", t1_2=ZeroDivisionError())}, tmp_path / "other", turns_at_once=1)
+    run({"x": Finds()}, tmp_path / "runs")
+    left = (tmp_path / "other" / "x.partial").rename(tmp_path / "runs" / "x.partial")
+    again = Finds()
+    run({"x": again}, tmp_path / "runs")
+    assert (again.seen, left.exists()) == ([], False)
+
+
+def test_passages_of_one_score_are_stored_in_their_order(tmp_path):
+    done = run({"x": Finds(t1_1=["b", "a", "c"])}, tmp_path, measures=["P@1"])
+    stored = done.folders["x"].results()
+    first = stored[stored["qid"] == "1_1"]
+    assert first["docno"].tolist() == ["b", "a", "c"]
+    assert first["score"].is_monotonic_decreasing
+    assert first["score"].is_unique
+    assert done.runs["x"].scores["P(rel=1)@1"] == [0.0, 0.0]
+
+
+def test_only_a_system_with_no_judged_turn_found_nothing(tmp_path):
+    systems = {
+        "x": Finds(),
+        "y": Finds("b", t1_1=[]),
+        "z": Finds("a", t1_1=[], t1_2=[]),
+    }
+    done = run(systems, tmp_path, measures=["P@1"], baseline="x", unit="turn")
+    rows = done.table.set_index("name")
+    assert rows["P(rel=1)@1"].tolist() == [0.5, 0.5, 0.0]
+    tested = [name for name in rows.columns if "p-value" in name]
+    assert tested
+    assert rows.loc["y", tested].notna().all()
+    assert rows.loc["z", tested].isna().all()

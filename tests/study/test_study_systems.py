@@ -209,3 +209,9 @@ def test_citing_is_only_where_it_is_asked_for(index):
     [cited] = open_systems(pipeline, cite=True)
     assert repr(plain.pipeline) != repr(cited.pipeline)
     assert repr(plain.pipeline) == repr(pipeline["mine"])
+
+
+def test_an_index_may_have_only_the_last_of_the_judged_passages(index):
+    system = System.of(index.bm25())
+    assert searches_judged(system, ["d2", "a", "b"])
+    assert searches_judged(System.of(FINDS >> ikat.RRF(FINDS, index.bm25())), {"d1", "a"})
