@@ -201,17 +201,30 @@ def test_fewer_passages_before_mean_fewer_summaries():
 
 
 def test_each_responder_begins_with_the_same_turns_in_a_plan():
-    model = ByPrompt(otherwise="Mint.")
-    one = ikat.Rewrite(model.llm, question="query") >> ikat.Respond(model.llm)
-    two = ikat.Rewrite(model.llm, question="query") >> ikat.Respond(model.llm, 2)
-    rows = planned(ikat.BestResponse([one, two], model.llm))
+    llm = scripted()[0]
+    twice = G.AppendQuery(G.QueryColumn("query")) >> ikat.Respond(llm, question="query")
+    rows = planned(ikat.BestResponse([twice, twice], scripted()[0]))
     assert [(row["stage"], row["calls"], row["shared"]) for row in rows] == [
-        ("rewrite", 2, 0),
         ("respond", 2, 0),
-        ("rewrite", 2, 2),
-        ("respond", 2, 0),
+        ("respond", 2, 2),
         ("best_response", 4, 0),
     ]
+
+
+def test_a_responder_that_changes_its_input_disturbs_no_other():
+    seen = []
+
+    def respond(rows):
+        seen.append(rows["text"].tolist())
+        rows["text"] = "changed"
+        return rows.assign(qanswer=f"Answer {len(seen)}.")
+
+    judge, backend = scripted(claims(False), claims(True))
+    frame = found(a_turn(), 2)
+    out = ikat.BestResponse([pt.apply.generic(respond)] * 2, judge)(frame)
+    assert seen == [frame["text"].tolist()] * 2
+    assert out["qanswer"].tolist() == ["Answer 2."] * 2
+    assert ["changed" in prompt for prompt in texts(backend)] == [False, False]
 
 
 def claims(*supported):
