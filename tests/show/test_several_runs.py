@@ -1,0 +1,265 @@
+"""Second values and rare branches of what is shown: the second log, turn, model and folder."""
+
+import json
+import warnings
+
+import matplotlib
+import pandas as pd
+import pytest
+from small_runs import DOCNOS, ranking
+
+import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.llms.ledger import Spend
+from pyterrier_ikat.runs import Log, Turn
+from pyterrier_ikat.show.ledgers import ledger, ledger_frame
+from pyterrier_ikat.show.plots import axes_for, plot_breakdown, save_plot
+from pyterrier_ikat.show.report import Report, _describe_run
+from pyterrier_ikat.show.report.content import Call
+from pyterrier_ikat.show.report.material import RunData, read_runs
+from pyterrier_ikat.show.report.reasons import missed_by_turn
+from pyterrier_ikat.show.report.sessions import NoConversationWarning, report_sessions
+from pyterrier_ikat.show.report.turns import fit_calls
+
+matplotlib.use("Agg")
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Makes a log of a system, with a conversation of a turn for each of its users."""
+
+    def make(name, *users, kind="simulated", players=None):
+        made = Log.create(tmp_path / name, {"kind": kind, "system": f"{name}()"})
+        for user in users:
+            made.begin(user, user)
+            more = {"players": players} if players else {}
+            spend = Spend(1, prompt_tokens=10, cost=0.25)
+            made.append(Turn(1, "?", "!", seconds=2.0, spend=spend, session=user, more=more))
+        return made
+
+    return make
+
+
+def content_of(monkeypatch, logs, baseline=None):
+    monkeypatch.setattr(Report, "of", classmethod(lambda cls, content: content))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        content = report_sessions(logs, baseline, None, 1)
+    skipped = [str(one.message) for one in told if one.category is NoConversationWarning]
+    return content, skipped
+
+
+@pytest.mark.parametrize(
+    ("kinds", "faster"),
+    [
+        (("served", "served"), True),
+        (("simulated", "served"), False),
+        (("served", "simulated"), False),
+        (("served", "interactive"), True),
+    ],
+)
+def test_one_simulation_among_logs_leaves_speed_open(log, monkeypatch, kinds, faster):
+    logs = {
+        kind + name: log(name, "ann", kind=kind) for name, kind in zip("ab", kinds, strict=True)
+    }
+    content, _ = content_of(monkeypatch, logs)
+    assert any(note.startswith("Seconds depend") for note in content.notes) is not faster
+    seconds = [measure.better for measure in content.columns if measure.name == "seconds"]
+    assert seconds == [-1 if faster else 0]
+
+
+def test_every_log_without_a_conversation_is_named(log, monkeypatch):
+    logs = {"none": log("none"), "one": log("one", "ann", "ben"), "nil": log("nil")}
+    content, told = content_of(monkeypatch, logs)
+    assert (content.names, list(content.made)) == (["one"], ["one"])
+    skipped = [f"{name} has no conversation yet" for name in ("none", "nil")]
+    assert [sentence.partition(" and is")[0] for sentence in told] == skipped
+    notes = [note.partition(" and is")[0] for note in content.notes if "is not shown" in note]
+    assert notes == skipped
+    assert content.facts == "2 sessions of 2 users."
+    for baseline, named in ((None, "none"), ("nil", "nil")):
+        empty = {name: made for name, made in logs.items() if baseline or name != "one"}
+        with pytest.raises(DataError, match=f"^{named} has no conversation yet .*{named}"):
+            content_of(monkeypatch, empty, baseline)
+
+
+def test_an_account_has_all_conversations_and_their_players(log):
+    players = {"calls": 2, "known": 0, "prompt_tokens": 8, "completion_tokens": 4, "cost": 0.5}
+    made = log("sims", "ann", "ben", "eve", players=players)
+    frame = ledger_frame([made.folder, log("idle").folder])
+    columns = ["system", "stage", "model", "calls", "prompt_tokens", "cost"]
+    assert frame[columns].values.tolist() == [
+        ["sims", "all", "all", 3, 30, 0.75],
+        ["sims", "user and judge", "all", 6, 24, 1.5],
+        ["idle", "none", "none", 0, 0, 0.0],
+    ]
+
+
+def failing(folder=None, qid="9-1_1"):
+    """An account of a failure; with a folder the run that it is of, and its stages."""
+    spent = Ledger()
+    spent.count("a", "m", calls=2, failures=1)
+    if folder is None:
+        return spent
+    folder.mkdir()
+    spent.frame().to_csv(folder / "ledger.csv", index=False)
+    (folder / "run.json").write_text("{}")
+    return folder
+
+
+def with_stages(folder, *qids):
+    import gzip
+
+    calls = [{"failure": "the model refused: no"}, {"completion": "Tea."}]
+    lines = [json.dumps({"qid": qid, "stage": "a", "asked": calls}) + "\n" for qid in qids]
+    (folder / "stages.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode()))
+    return folder
+
+
+def test_refusals_are_told_behind_accounts_that_have_no_turns(tmp_path):
+    ledgers = {
+        "account": failing(),
+        "bare": failing(tmp_path / "bare"),
+        "first": with_stages(failing(tmp_path / "first"), "9-1_1", "10-1_1", "9-1_2"),
+        "again": failing(),
+        "second": with_stages(failing(tmp_path / "second"), "1-1_1"),
+    }
+    notes = [note for note in ledger(ledgers).notes if note.startswith("Refused")]
+    assert notes == [
+        "Refused calls of first by conversation: 9-1 2 of 4, 10-1 1 of 2.",
+        "Refused calls of second by conversation: 1-1 1 of 2.",
+    ]
+
+
+def test_an_unfinished_run_has_the_account_of_its_starts(tmp_path):
+    partial = tmp_path / "qr.partial"
+    partial.mkdir()
+    events = [{"stage": "a", "model": "m", "calls": calls, "cost": 0.25} for calls in (1, 2)]
+    (partial / "costs.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    for given, name in ((partial, "qr.partial"), (tmp_path / "qr", "qr")):
+        frame = ledger_frame([given])
+        assert frame[["system", "stage", "calls", "cost"]].values.tolist() == [[name, "a", 3, 0.5]]
+    with pytest.raises(DataError, match="aqd"):
+        ledger_frame([partial, tmp_path / "aqd"])
+
+
+def test_each_turn_of_a_frame_has_its_own_values():
+    found = ranking([("1_2", "c", 2.0), ("1_1", "a", 2.0), ("1_1", "b", 1.0)])
+    frame = found.assign(
+        query=["walk", "tea", "tea"],
+        qrewrite=["Which walk?", "Which tea?", "Which tea?"],
+        qstatements=column([[("3", 0.5)], [("1", 1.0)], [("1", 1.0)]]),
+        qanswer=["Far.", None, None],
+        used=[False, False, True],
+    )
+    (run,) = read_runs({"mine": frame})
+    assert run.turns == {
+        "1_2": {
+            "qrewrite": "Which walk?",
+            "qstatements": [("3", 0.5)],
+            "qanswer": "Far.",
+            "response": "Far.",
+            "searched": ["walk"],
+            "used": [],
+        },
+        "1_1": {
+            "qrewrite": "Which tea?",
+            "qstatements": [("1", 1.0)],
+            "response": "",
+            "searched": ["tea"],
+            "used": ["b"],
+        },
+    }
+
+
+def turn_of(qid, text, statement, docnos):
+    provenance = [
+        {"id": docno, "text": "x", "score": 2.0 - rank, "used": rank == 0}
+        for rank, docno in enumerate(docnos)
+    ]
+    persona = [{"id": statement, "text": "x", "score": 1.0}]
+    response = {"rank": 1, "text": text, "ptkb_provenance": persona}
+    return {"turn_id": qid, "responses": [{**response, "passage_provenance": provenance}]}
+
+
+def test_a_submission_is_read_with_the_dataset_it_is_of(tmp_path, sample):
+    turns = [
+        turn_of("1-1_1", "Take the heath.", "2", DOCNOS[:2]),
+        turn_of("1-1_2", "In August.", "6", DOCNOS[2:3]),
+    ]
+    path = tmp_path / "mine.json"
+    given = {"run_name": "theirs", "run_type": "automatic", "turns": turns}
+    path.write_text(json.dumps(given), encoding="utf-8")
+    (run,) = read_runs(path)
+    assert run.turns == {
+        "1-1_1": {"response": "Take the heath.", "qstatements": [("2", 1.0)], "used": [DOCNOS[0]]},
+        "1-1_2": {"response": "In August.", "qstatements": [("6", 1.0)], "used": [DOCNOS[2]]},
+    }
+    turns[1]["turn_id"] = "77-1_1"
+    path.write_text(json.dumps(given), encoding="utf-8")
+    assert list(read_runs(path)[0].turns) == ["1-1_1", "77-1_1"]
+    with pytest.raises(DataError, match="77-1_1"):
+        read_runs(path, sample)
+    with pytest.raises(DataError, match="77-1_1"):
+        ikat.show.report(path, sample)
+
+
+def test_missed_passages_are_those_of_each_turn():
+    qrels = pd.DataFrame(
+        {"qid": ["1_2", "1_1", "1_1"], "docno": ["a", "a", "b"], "label": [1, 2, -1]}
+    )
+    run = RunData("one", ranking([("1_1", "b", 2.0), ("1_1", "a", 1.0), ("1_2", "a", 1.0)]))
+    assert missed_by_turn([run], qrels, {}) == {
+        "1_2": ["a (label 1): one at rank 1"],
+        "1_1": ["a (label 2): one at rank 2"],
+    }
+    assert list(missed_by_turn([run], qrels, {"1_2": {"a"}})) == ["1_1"]
+    assert list(missed_by_turn([run], qrels, {"1_1": {"a"}, "1_2": {"b"}})) == ["1_2"]
+
+
+def test_calls_of_all_turns_have_to_fit(monkeypatch):
+    from pyterrier_ikat.show.report import turns
+
+    monkeypatch.setattr(turns, "MESSAGE_LENGTHS", (None, 2))
+    calls = {}
+    for number, word in enumerate(("rooibos", "verbena"), 1):
+        message = {"role": "user", "content": word}
+        calls[f"1_{number}"] = [Call("p", "s", [message, message], word.upper())]
+    run = RunData("a", None, calls=calls)
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 28)
+    assert fit_calls([run]) == ([run], [])
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 27)
+    [cut], notes = fit_calls([run])
+    assert [call.completion for [call] in cut.calls.values()] == ["RO […]", "VE […]"]
+    texts = [message["content"] for message in cut.calls["1_2"][0].messages]
+    assert (texts, len(notes)) == (["ve […]"] * 2, 1)
+
+
+def test_a_run_is_described_by_all_that_is_said_of_it():
+    parameters = {"expression": "a >> b", "notes": ["n1", "n2"], "deviations": ["d1", "d2"]}
+    run = RunData("a", None, parameters=parameters)
+    assert _describe_run(run) == ["a >> b", "No LLM calls.", "d1", "d2", "n1", "n2"]
+    assert _describe_run(RunData("a", None, parameters={"expression": "a"})) == [
+        *("a", "No LLM calls."),
+    ]
+
+
+def test_every_second_conversation_has_a_strip():
+    from matplotlib import pyplot
+
+    table = pd.DataFrame({"conversation": list("abcde"), "one": 0.5, "turns": 5})
+    axes = plot_breakdown(table)
+    strips = [(strip.get_x(), strip.get_width()) for strip in axes.patches]
+    assert strips == [(0.5, 1.0), (2.5, 1.0)]
+    pyplot.close("all")
+
+
+def test_a_plot_for_a_paper_has_no_date(tmp_path):
+    from matplotlib import pyplot
+
+    axes = axes_for(width=3)
+    assert b"/CreationDate" not in save_plot(axes, tmp_path / "a.pdf").read_bytes()
+    assert b"dc:date" not in save_plot(axes, tmp_path / "a.svg").read_bytes()
+    pyplot.close("all")
