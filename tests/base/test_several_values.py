@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -11,14 +12,16 @@ from test_progress_parts import Terminal
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import events, names, progress
-from pyterrier_ikat.arguments import Checked
+from pyterrier_ikat.arguments import Checked, checked_frame
 from pyterrier_ikat.completions.kinds import Kind
-from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.foreign import Foreign, HeldFiles
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.foreign import Foreign, HeldFiles, held_by
 from pyterrier_ikat.llm_operator import LLMOperator
-from pyterrier_ikat.operator import Operator, parts_of, unidentified_stages, with_fields
-from pyterrier_ikat.planning import PlanTable
+from pyterrier_ikat.lost_columns import LostColumns
+from pyterrier_ikat.operator import Operator, parts_of, stages, unidentified_stages, with_fields
+from pyterrier_ikat.planning import Plan, PlanTable
 from pyterrier_ikat.progress import OFF_VARIABLE, Entry, Line, doing
+from pyterrier_ikat.tables import MARKS_NOTE, Cell, Column, Table, of_frame
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "walk"]})
 
@@ -257,3 +260,91 @@ def test_a_line_is_drawn_where_nothing_can_be_printed(monkeypatch, line):
         assert sys.stderr.stream is error
         assert "working" in error.getvalue()
     assert (sys.stdout, sys.stderr) == (None, error)
+
+
+def test_promises_of_a_watched_stage_are_checked_too():
+    class Halves(Holds):
+        one_row_per_turn = True
+
+        def transform(self, inp):
+            return inp.head(1)
+
+    class Reads(Holds):
+        def transform(self, inp):
+            pt.validate.query_frame(inp, extra_columns=["qrewrite"], context=self)
+            return inp
+
+    with events.observed_by(events.Observer()):
+        with pytest.raises(DataError, match="got 2 rows and returned 1 row"):
+            Halves()(TURNS)
+        with pytest.raises(DataError, match=r"put ikat.Rewrite\(llm\) before it"):
+            Reads()(TURNS)
+
+
+def test_pipelines_in_pipelines_are_their_stages_in_order():
+    first, second, third, fourth = (Holds(number) for number in range(4))
+    nested = pt.Compose(first, pt.Compose(second, third), fourth)
+    assert list(stages(nested)) == [first, second, third, fourth]
+
+
+def cells_of(table):
+    return [[cell.text for cell in column.cells] for column in table.columns]
+
+
+def test_no_decimals_and_no_texts_are_numbers_too():
+    frame = pd.DataFrame({"cost": [1234.4], "nDCG": [0.25]})
+    assert cells_of(of_frame(frame, decimals={"cost": 0})) == [["1,234"], [".2500"]]
+    assert cells_of(of_frame(frame, decimals={"cost": 2, "nDCG": 1})) == [["1,234.40"], ["0.2"]]
+    assert cells_of(of_frame(frame, decimals=1)) == [["1234.4"], [".2"]]
+    names = pd.DataFrame({"name": ["x"], "n": [1]})
+    for texts, numeric in ((0, [True, True]), (1, [False, True]), (2, [False, False])):
+        assert [column.numeric for column in of_frame(names, texts=texts).columns] == numeric
+
+
+def test_a_note_on_fonts_alone_leaves_a_text_bare():
+    table = Table([], [Column("a", [Cell("x")])], [MARKS_NOTE])
+    assert table.text() == "a\nx\n"
+    assert table.markdown().endswith(f"| x |\n\n{MARKS_NOTE}\n")
+
+
+def test_chosen_statements_may_be_pairs_of_any_sequence():
+    pairs = [np.array(["1", 0.5], dtype=object), ["2", 0.25], ("3", 0.1)]
+    frame = TURNS.assign(qstatements=pd.Series([pairs, tuple(pairs)], dtype=object))
+    assert checked_frame("stage", frame).equals(frame)
+    wrong = [*pairs, np.array([4, 0.5], dtype=object)]
+    frame = TURNS.assign(qstatements=pd.Series([pairs, wrong], dtype=object))
+    with pytest.raises(DataError, match="turn 1_2 has the qstatements"):
+        checked_frame("stage", frame)
+
+
+def test_what_a_dict_holds_is_known_by_its_keys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").write_text("")
+    (tmp_path / "more").write_text("")
+    for value, found in (
+        ({7: "./data"}, ["./data"]),
+        ({"index_path": "data", "model": "more"}, ["data"]),
+        ({"model": "data", "file": "more"}, ["more"]),
+        ({"cache": "./data", "x": "./more"}, ["./more"]),
+        (["./data", "x", "./more"], ["./data", "./more"]),
+    ):
+        assert [part.path for part in held_by(Opaque("x", value))] == found
+
+
+class FindsAlone(pt.Transformer):
+    """A retriever that returns nothing of the turns but their ids."""
+
+    def transform(self, inp):
+        assert inp.empty
+        return pd.DataFrame(columns=["qid", "docno", "score", "rank"])
+
+
+def test_a_plan_has_the_columns_that_a_retriever_leaves():
+    turns = TURNS.assign(qutterance="tea", qhistory=[["x"], []])
+    plan, finder = Plan("mine", set()), FindsAlone()
+    lost = LostColumns("mine", Holds(), turns, set())
+    with lost.watching():
+        frame = plan.follow(finder, turns)
+    assert frame.to_dict("list") == TURNS.to_dict("list")
+    assert lost.dropped == {"qutterance": [finder], "qhistory": [finder]}
+    assert (plan.rows, plan.fewer_turns, plan.fewer_passages) == ([], False, True)

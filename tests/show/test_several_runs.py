@@ -10,7 +10,7 @@ from small_runs import DOCNOS, ranking
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
-from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, Turn
@@ -18,10 +18,15 @@ from pyterrier_ikat.show.ledgers import ledger, ledger_frame
 from pyterrier_ikat.show.plots import axes_for, plot_breakdown, save_plot
 from pyterrier_ikat.show.report import Report, _describe_run
 from pyterrier_ikat.show.report.content import Call
-from pyterrier_ikat.show.report.material import RunData, read_runs
+from pyterrier_ikat.show.report.material import Material, RunData, find_material, read_runs
 from pyterrier_ikat.show.report.reasons import missed_by_turn
-from pyterrier_ikat.show.report.sessions import NoConversationWarning, report_sessions
-from pyterrier_ikat.show.report.turns import fit_calls
+from pyterrier_ikat.show.report.sessions import (
+    NoConversationWarning,
+    _describe,
+    refuse_arguments,
+    report_sessions,
+)
+from pyterrier_ikat.show.report.turns import build_conversations, fit_calls
 
 matplotlib.use("Agg")
 
@@ -263,3 +268,85 @@ def test_a_plot_for_a_paper_has_no_date(tmp_path):
     assert b"/CreationDate" not in save_plot(axes, tmp_path / "a.pdf").read_bytes()
     assert b"dc:date" not in save_plot(axes, tmp_path / "a.svg").read_bytes()
     pyplot.close("all")
+
+
+def test_no_part_of_a_description_but_its_settings_is_shown():
+    header = {"expression": "a >> b", "system": "mine", "turns": 3}
+    for name in ("stages", "parts", "prompts", "players_prompts", "memory_prompts", "users_sha256"):
+        header[name] = {"x": 1}
+    assert _describe({**header, "seed": 0, "judge": ""}) == [
+        *("a >> b", "turns: 3", "seed: 0", "judge: "),
+    ]
+
+
+def notes_of(**wrote):
+    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": wrote})
+    [group] = build_conversations([run], Material("", {}, None, None, ()), {}, {})
+    return {note.label: list(note.texts) for note in group.units[0].sides[0].steps[0].notes}
+
+
+def test_a_query_of_several_sources_is_called_by_the_first():
+    same = {"searched": [" tea\n", "tea"], "qutterance": " tea", "qresolved": "tea "}
+    assert notes_of(**same, qrewrite=" tea ") == {"Final query: the rewrite": ["tea"]}
+    assert notes_of(**same) == {"Final query: the utterance": ["tea"]}
+    assert notes_of(**{**same, "qutterance": "it"}) == {"Final query: the manual rewrite": ["tea"]}
+    both = notes_of(**same, qrewrite="mint", qsubqueries=[" mint", "ale "])
+    assert both == {
+        "Rewrite": ["mint"],
+        "Final query: the utterance": ["tea"],
+        "2 sub-queries": [" mint", "ale "],
+    }
+
+
+def test_repairs_are_said_as_their_reader_types_them(log, tmp_path):
+    run, made = RunData("one", ranking([("1_1", "a", 1.0)])), log("sims", "ann")
+    twice = [made.folder, str(made.folder)]
+
+    def told():
+        with pytest.raises(UsageError) as qrels:
+            find_material([run], None, tmp_path / "none", None)
+        with pytest.raises(UsageError) as names:
+            ledger_frame(twice)
+        with pytest.raises(UsageError) as unit:
+            refuse_arguments({"one": made}, dataset=None, unit="user", turns=["1_1"])
+        loader = find_material([run], None, None, None).notes[1]
+        return (
+            str(qrels.value).rpartition(" ")[2],
+            str(names.value).partition(": ")[2],
+            str(unit.value).partition(" ")[0],
+            loader.partition(": ")[2].partition(",")[0],
+        )
+
+    python = ("frame", "give each its name, {name: folder, ...}", "unit=...", "give texts=")
+    assert told() == python
+    with commands_advised():
+        assert told() == ("file", "rename a folder", "--unit", "give --index PATH")
+
+
+def test_a_dataset_that_nobody_knows_is_told_by_a_note():
+    results = ranking([("1_1", "a", 1.0)])
+    run = RunData("one", results, parameters={"dataset": "ikat:1999"})
+    found = find_material([run], None, None, object())
+    assert (found.name, found.turns, len(found.notes)) == ("", {}, 1)
+    assert found.notes[0].startswith("ikat:1999 can't be read, so only what the run folders keep")
+
+
+@pytest.mark.parametrize("error", [DataError, UsageError])
+def test_what_a_collection_lacks_is_left_out(sample, monkeypatch, error):
+    plain, answers = sample.get_topics().head(2), sample.get_answers()
+
+    def topics(self, variant=None):
+        if variant == "manual":
+            raise error("no rewrites")
+        return plain
+
+    def lacks(self):
+        raise error("no conversations")
+
+    monkeypatch.setattr(type(sample), "get_topics", topics)
+    monkeypatch.setattr(type(sample), "get_answers", lambda self: answers)
+    monkeypatch.setattr(type(sample), "conversations", property(lacks))
+    found = find_material([RunData("one", ranking([]))], sample, None, object())
+    assert list(found.turns) == plain["qid"].tolist()
+    assert found.turns[plain["qid"][1]]["qutterance"] == plain["qutterance"][1]
+    assert (found.titles, found.notes) == ({}, ())
