@@ -1,6 +1,8 @@
 """Calls that were stopped, lost or forgotten: waits, looks, and the second of several topics."""
 
 from dataclasses import replace
+from importlib.metadata import version
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -329,3 +331,54 @@ def test_a_cut_response_is_sent_at_once_and_nothing_is_asked(tmp_path, monkeypat
     kinds = [event["event"] for event in run.log.events()]
     turn = ["turn", "sending"]
     assert kinds[4:10] == [*turn, "unsent", *turn, "sent"]
+
+
+class Refuses:
+    """A server that refuses to start a run, and notes what is called."""
+
+    def __init__(self, status=0):
+        self.status = status
+        self.calls = []
+
+    def start(self, description, *, track_persona, about):
+        self.calls.append(("start", description, track_persona, about))
+        if self.status:
+            raise ServerRefusal("it refuses", "repair it", self.status, unsent=True)
+        return "started"
+
+    def proceed(self, *response):
+        self.calls.append(("proceed", *response))
+        return "proceeded"
+
+
+def sends(server, run, turn=None, again=False, memory=None):
+    models = [SimpleNamespace(model=name) for name in ("small", "large")]
+    system = SimpleNamespace(name="rtg", models=models)
+    return Player(server, run, system, {}, memory, None, print, None)._send(turn, again)
+
+
+def test_a_run_that_is_there_goes_on_only_after_a_lost_start(tmp_path):
+    run = InteractiveRun(tmp_path / "run", {"kind": "interactive", "description": "Ours."})
+    about = {"system": "rtg", "models": ["small", "large"], "package": version("pyterrier_ikat")}
+    for memory in (None, Memory()):
+        server = Refuses()
+        assert sends(server, run, memory=memory) == "started"
+        assert server.calls == [("start", "Ours.", memory is not None, about)]
+    known = Refuses(412)
+    assert sends(known, run, again=True) == "proceeded"
+    assert [name for name, *_ in known.calls] == ["start", "proceed"]
+    for status, again in [(412, False), (403, True), (401, True), (404, False)]:
+        server = Refuses(status)
+        with pytest.raises(ServerRefusal) as raised:
+            sends(server, run, again=again)
+        assert (raised.value.status, len(server.calls)) == (status, 1)
+
+
+def test_a_response_is_sent_with_what_it_rests_on(tmp_path):
+    run = InteractiveRun(tmp_path / "run", {"kind": "interactive", "description": "Ours."})
+    run.receive(message())
+    turn = Turn(1, "Why?", "So.", citations={"d1": 0.5}, statements=("I run.", "I cook."))
+    server = Refuses()
+    for sent in (turn, None):
+        assert sends(server, run, sent, again=True) == "proceeded"
+    assert server.calls == [("proceed", "So.", {"d1": 0.5}, ("I run.", "I cook.")), ("proceed",)]

@@ -9,6 +9,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import CitedSentence
 from pyterrier_ikat.live.serving import drawing, service
 from pyterrier_ikat.live.serving.drawing import BlockDrawer, as_html, cited_sentences
+from pyterrier_ikat.live.serving.replies import annotations
 from pyterrier_ikat.live.serving.requests import ChatRequest, SearchRequest, read
 from pyterrier_ikat.live.serving.service import SavedConversations, open_served, search
 from pyterrier_ikat.llms import Ledger
@@ -92,6 +93,13 @@ def test_without_citations_all_sources_are_cited():
     assert cited_sentences(Turn(1, "?", "Tea.", PASSAGES, cited=())) == ()
     assert cited_sentences(Turn(1, "?", "Tea.")) == [CitedSentence("", ())]
     assert shown(as_html(turn)).count("(1)(2)(3)") == 1
+
+
+def test_a_link_begins_where_its_passage_is_first_cited():
+    turn = Turn(1, "?", "A. B. C.", PASSAGES)
+    links = [link["url_citation"] for link in annotations(turn, "A [2]. B [1]. C [2][1].", None)]
+    places = [(link["start_index"], link["end_index"], link["title"]) for link in links]
+    assert places == [(9, 12, "d1"), (2, 5, "d2"), (0, 3, "d3")]
 
 
 # Logs

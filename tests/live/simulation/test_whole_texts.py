@@ -5,12 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 from fakes import scripted
-from live.simulation.players import SECRET_RUBRICS, Chatty, Finds, Phrases, Says, user
+from live.simulation.players import SECRET_RUBRICS, Chatty, Finds, Phrases, Says, Wrote, user
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.simulation import ScriptedPlayer, read_users
+from pyterrier_ikat.live.simulation import LLMRubricJudge, ScriptedPlayer, Situation, read_users
+from pyterrier_ikat.live.simulation.players import TrackPlayer
 from pyterrier_ikat.live.simulation.simulation import Simulation
+from pyterrier_ikat.llms import LLM, LLMFailure, Reply
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, ShownPassage, Turn
 
@@ -162,3 +164,29 @@ def test_words_that_name_no_users_are_refused(tmp_path):
     assert (one.turns, one.skill, one.need) == (3, "medium", "Which?")
     with pytest.raises(DataError, match="skill=loud: skill: "):
         read_users(f"'{folder}' skill=loud")
+
+
+def cut(text):
+    return Reply(text, "wrote", "length")
+
+
+def test_the_last_of_two_failures_ends_a_session_and_both_count():
+    situation = Situation(user(), "s", 1, {"r1": "a", "r2": "b"}, text="x")
+    for replies, told in [
+        ([cut("x"), '["yes"]'], "1 verdict for 2 rubrics"),
+        (['["yes"]', '["yes", "no", "no"]'], "3 verdicts for 2 rubrics"),
+    ]:
+        model = LLM(Wrote(simulate_judge=replies))
+        with pytest.raises(LLMFailure, match=told) as raised:
+            LLMRubricJudge(model).met(situation)
+        assert (raised.value.qid, raised.value.stage) == ("u1_1", "simulate_judge")
+        assert model.ledger.frame()["failures"].sum() == 2
+        assert [request.sample for request in model.backend.asked] == [0, 1]
+        assert {request.item for request in model.backend.asked} == {"s"}
+
+
+def test_the_first_failure_of_candidates_is_told():
+    replies = [cut("x"), *[Reply("", "wrote", "stop")] * 4]
+    player = TrackPlayer(LLM(Wrote(simulate_track_user=replies)))
+    with pytest.raises(LLMFailure, match="cut off"):
+        player.say(Situation(user(), "s", 1, {"r1": "Which?"}))
