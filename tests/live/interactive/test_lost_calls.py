@@ -15,7 +15,7 @@ from track_server import Refused as Refused422
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.live.interactive import ServerDown, track_server
+from pyterrier_ikat.live.interactive import InteractiveWarning, ServerDown, track_server
 from pyterrier_ikat.live.interactive.player import InteractiveRun, Player
 from pyterrier_ikat.live.interactive.track_server import (
     Dumped,
@@ -28,6 +28,7 @@ from pyterrier_ikat.live.interactive.track_server import (
 )
 from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.llms.failures import Refused, Unavailable
+from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
 from pyterrier_ikat.runs import Log, Turn
 from pyterrier_ikat.runs.log import turn_event
@@ -382,3 +383,38 @@ def test_a_response_is_sent_with_what_it_rests_on(tmp_path):
     for sent in (turn, None):
         assert sends(server, run, sent, again=True) == "proceeded"
     assert server.calls == [("proceed", "So.", {"d1": 0.5}, ("I run.", "I cook.")), ("proceed",)]
+
+
+def accepts(folder, reply, seconds=None, **changes):
+    """What is told when the server sends this message after a response."""
+    run = InteractiveRun(folder, {"kind": "interactive"})
+    run.receive(message())
+    turn = Turn(1, "Why?", "So.", session="1-1", seconds=1.25, spend=Spend(calls=2, known=1))
+    turn = replace(turn, **changes)
+    run.note(turn_event(turn))
+    told = []
+    Player(None, run, None, {}, None, None, told.append, None)._accept(reply, turn, seconds)
+    return told, run
+
+
+ANSWERED = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]
+
+
+def test_what_the_server_took_is_told_with_its_times(tmp_path):
+    reply = message(utterance="And?", history=ANSWERED)
+    told, run = accepts(tmp_path / "a", reply, 2.5, cut=7)
+    facts = "1.2 s, the server 2.5 s, 3 LLM calls, 7 tokens cut"
+    assert told == [f"1-1_1 answered: {facts}"]
+    assert run.dialogue.sent == {1: 2.5}
+    told, run = accepts(tmp_path / "b", reply)
+    assert told == ["1-1_1 answered: 1.2 s, 3 LLM calls"]
+    assert run.dialogue.sent == {1: None}
+
+
+def test_a_response_that_the_server_lost_is_not_told_as_answered(tmp_path):
+    other = message(topic_id="2-1", user_id="bob")
+    with pytest.warns(InteractiveWarning, match="the conversation on topic 1-1, .* turn 1-1_1: it"):
+        told, run = accepts(tmp_path / "run", other, 2.5)
+    assert (told, run.session, run.log.known["1-1"].sent) == ([], "2-1", {})
+    told, run = accepts(tmp_path / "same", message())
+    assert (told, run.dialogue.sent) == ([], {})

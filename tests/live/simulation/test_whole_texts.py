@@ -9,7 +9,13 @@ from live.simulation.players import SECRET_RUBRICS, Chatty, Finds, Phrases, Says
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.simulation import LLMRubricJudge, ScriptedPlayer, Situation, read_users
+from pyterrier_ikat.live.simulation import (
+    LLMRubricJudge,
+    ScriptedPlayer,
+    Situation,
+    read_users,
+    simulation,
+)
 from pyterrier_ikat.live.simulation.players import TrackPlayer
 from pyterrier_ikat.live.simulation.simulation import Simulation
 from pyterrier_ikat.llms import LLM, LLMFailure, Reply
@@ -190,3 +196,42 @@ def test_the_first_failure_of_candidates_is_told():
     player = TrackPlayer(LLM(Wrote(simulate_track_user=replies)))
     with pytest.raises(LLMFailure, match="cut off"):
         player.say(Situation(user(), "s", 1, {"r1": "Which?"}))
+
+
+def test_all_notes_of_sessions_stand_below_the_table(tmp_path, monkeypatch):
+    notes = ["Means over sessions of sessions.", "A second note.", "A third note."]
+    monkeypatch.setattr(simulation, "session_notes", lambda frames: list(notes))
+    told = ["Means over users of sessions.", *notes[1:]]
+    done = simulated(tmp_path / "one", {"a": Says("x")})
+    assert done.shown().notes[:3] == told
+    assert "plays the users" in done.shown().notes[3]
+    done = simulated(tmp_path / "two", {"a": Says("x"), "b": Says("y")}, repeats=2)
+    assert done.shown().notes[:5] == [
+        *told,
+        "\u00b1: standard deviation over 2 repeats; means are over all of them.",
+        simulation.SECONDS_NOTE,
+    ]
+
+
+def test_a_session_that_goes_on_begins_once(tmp_path):
+    class Stops(Phrases):
+        """Judges one text, and then fails."""
+
+        left = 1
+
+        def met(self, situation):
+            self.left -= 1
+            if self.left < 0:
+                raise DataError("it is down")
+            return []
+
+    judge = Stops()
+    system, users = Says("x"), [user("u1", patience=3)]
+    with pytest.raises(ikat.IkatError, match="it is down"):
+        ikat.simulate({"s": system}, users, Chatty(), judge, out=tmp_path)
+    judge.left = 5
+    ikat.simulate({"s": system}, users, Chatty(), judge, out=tmp_path)
+    kinds = [event["event"] for event in Log(tmp_path / "s").events()]
+    assert (kinds.count("session"), kinds.count("turn"), kinds.count("end")) == (1, 3, 1)
+    [dialogue] = Log(tmp_path / "s").dialogues()
+    assert [turn.utterance for turn in dialogue.turns] == [f"And u1 {n}?" for n in (1, 2, 3)]
