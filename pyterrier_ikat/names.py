@@ -18,7 +18,6 @@ ROOMS = (
     "methods",
     "conversations",
     "llms",
-    "prompts",
 )
 """The modules where a name of the front is looked for, the likely ones first."""
 

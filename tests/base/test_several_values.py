@@ -21,7 +21,7 @@ from pyterrier_ikat.lost_columns import LostColumns
 from pyterrier_ikat.operator import Operator, parts_of, stages, unidentified_stages, with_fields
 from pyterrier_ikat.planning import Plan, PlanTable
 from pyterrier_ikat.progress import OFF_VARIABLE, Entry, Line, doing
-from pyterrier_ikat.tables import MARKS_NOTE, Cell, Column, Table, of_frame
+from pyterrier_ikat.tables import MARKS_NOTE, Cell, Column, Table, of_frame, without_levels
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "walk"]})
 
@@ -348,3 +348,40 @@ def test_a_plan_has_the_columns_that_a_retriever_leaves():
     assert frame.to_dict("list") == TURNS.to_dict("list")
     assert lost.dropped == {"qutterance": [finder], "qhistory": [finder]}
     assert (plan.rows, plan.fewer_turns, plan.fewer_passages) == ([], False, True)
+
+
+class Pair(Operator):
+    """Has two arguments."""
+
+    def __init__(self, first=None, second=None):
+        super().__init__()
+        self.first, self.second = first, second
+
+    def transform(self, inp):
+        return inp
+
+
+def test_the_second_argument_is_looked_at_as_the_first_is():
+    model, _ = scripted()
+    inner, other = Holds(1), Holds(2)
+    assert Pair(7, model).doing(TURNS) == Pair(model).doing(TURNS) == "running Pair"
+    assert Pair(7, "x").doing(TURNS) == ""
+    assert Pair(7, [inner]).subpipelines() == [inner]
+    assert Pair(other, inner).subpipelines() == [other, inner]
+    assert list(parts_of(Pair(7, model))) == list(parts_of(model))
+    assert unidentified_stages(Pair(7, len)) == []
+    assert len(unidentified_stages(Pair(7, scripted))) == 1
+    for pair in (Pair(model), Pair(7, model)):
+        plan = Plan("mine", set())
+        plan.follow(pair, TURNS)
+        assert [row["model"] for row in plan.rows] == ["unknown"]
+
+
+def test_a_level_of_two_digits_is_one_level():
+    columns = [Column(title, []) for title in ("P(rel=10)@5", "R(rel=1)@5", "AP(rel=10)")]
+    shorter, sentences = without_levels(columns)
+    assert [column.title for column in shorter] == ["P@5", "R@5", "AP"]
+    assert sentences == [
+        "P@5, AP: relevant from grade 10 on.",
+        "R@5: relevant from grade 1 on.",
+    ]

@@ -6,6 +6,8 @@ import warnings
 import matplotlib
 import pandas as pd
 import pytest
+from ir_measures import AP, RR, P
+from parsed_page import Page
 from small_runs import DOCNOS, ranking
 
 import pyterrier_ikat as ikat
@@ -16,10 +18,11 @@ from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Log, Turn
 from pyterrier_ikat.show.ledgers import ledger, ledger_frame
 from pyterrier_ikat.show.plots import axes_for, plot_breakdown, save_plot
-from pyterrier_ikat.show.report import Report, _describe_run
+from pyterrier_ikat.show.report import Report, _describe_run, reasons
 from pyterrier_ikat.show.report.content import Call
 from pyterrier_ikat.show.report.material import Material, RunData, find_material, read_runs
-from pyterrier_ikat.show.report.reasons import missed_by_turn
+from pyterrier_ikat.show.report.rankings import cut_words
+from pyterrier_ikat.show.report.reasons import missed_by_turn, reasons_by_turn
 from pyterrier_ikat.show.report.sessions import (
     NoConversationWarning,
     _describe,
@@ -350,3 +353,43 @@ def test_what_a_collection_lacks_is_left_out(sample, monkeypatch, error):
     assert list(found.turns) == plain["qid"].tolist()
     assert found.turns[plain["qid"][1]]["qutterance"] == plain["qutterance"][1]
     assert (found.titles, found.notes) == ({}, ())
+
+
+def test_a_page_in_a_notebook_is_named_as_it_is():
+    page = Report('<p class="x">tea & "milk"</p>', 'a"b <i>')
+    [(tag, attributes)] = Page(page._repr_html_()).elements
+    assert (tag, attributes["title"], attributes["srcdoc"]) == ("iframe", page.name, page.html)
+    large = Report("\u00e4" * 1_000_000, "x")
+    assert repr(large) == "<report of x, 2.0 MB: .save(path) writes it>"
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "beginning", "rest"),
+    [(25, 10, 25, ""), (30, 10, 30, ""), (31, 10, 30, " \u2026"), (32, 31, 30, "w30 \u2026")],
+)
+def test_the_words_that_are_always_shown_are_no_cut(words, limit, beginning, rest):
+    every = [f"w{number}" for number in range(words)]
+    assert cut_words(" ".join(every), limit) == (" ".join(every[:beginning]), rest)
+
+
+@pytest.mark.parametrize(("most", "explained"), [(6, 3), (5, 2), (4, 2), (3, 1), (1, 1)])
+def test_as_many_measures_are_explained_as_a_page_has_room(monkeypatch, most, explained):
+    monkeypatch.setattr(reasons, "MOST_TEXTS", most)
+    found = ranking([(qid, "b", 1.0) for qid in ("1_1", "1_2")])
+    runs = [RunData(name, found) for name in "ab"]
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "b", "label": 1})
+    scores = {qid: [[1.0] * 3] * 2 for qid in ("1_1", "1_2")}
+    told = reasons_by_turn(runs, qrels, scores, [P @ 1, RR, AP])
+    names = ["P(rel=1)@1", "RR(rel=1)", "AP(rel=1)"][:explained]
+    alike = [f"No difference in {name}: both rank the relevant passages alike." for name in names]
+    assert told == {qid: [[], alike] for qid in ("1_1", "1_2")}
+
+
+@pytest.mark.parametrize(
+    ("qid", "place"),
+    [("9-1_\u00b2", ("9-1_\u00b2", 1)), ("9-1_\uff13", ("9-1", 3)), ("a_b_07", ("a_b", 7))],
+)
+def test_a_number_of_a_turn_is_one_that_can_be_read(qid, place):
+    run = RunData("one", ranking([(qid, "a", 1.0)]))
+    [group] = build_conversations([run], Material("", {}, None, None, ()), {}, {})
+    assert (group.name, group.units[0].depth) == place
