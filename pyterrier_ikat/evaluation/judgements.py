@@ -40,7 +40,7 @@ from ..planning import Plan
 from ..prompts import pick_statements, ptkb_text
 from ..runs import strictly_decreasing
 from ..tables import Table, format_score, of_frame
-from .evaluator import TRACK_2023, as_measures, check_turn_names, label
+from .evaluator import TRACK_2023, as_measures, check_turn_names, label, name_runs
 from .finished_runs import check_once
 from .scores import evaluate, natural_key
 
@@ -74,7 +74,7 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
     """
     at_least(1, depth=depth)
     pairs = set[tuple[str, str]]()
-    for name, run in runs.items():
+    for name, run in name_runs(runs).items():
         pairs |= _top(name, run, depth)
     ordered = sorted(pairs, key=lambda pair: (natural_key(pair[0]), pair[1]))
     return object_frame(

@@ -227,3 +227,15 @@ def test_each_line_of_the_list_is_a_source():
     assert list(SOURCES) == [row[0] for row in rows[1:]]
     assert SOURCES["2023_test_topics.json"].licence == "MIT"
     assert SOURCES["2023_test_topics.json"].checksum.startswith("sha256:ff0c1fe67af03cab")
+
+
+def test_a_file_without_a_folder_lies_in_the_data_folder_alone(home, tmp_path, monkeypatch):
+    data = tmp_path / "mine" / "data"
+    data.mkdir(parents=True)
+    monkeypatch.setenv("IKAT_DATA", str(data))
+    for folder in (data.parent, home):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / NAME).write_text("[]")
+        assert at_hand(NAME) is None
+    (data / NAME).write_text("[]")
+    assert at_hand(NAME) == data / NAME

@@ -51,3 +51,13 @@ def test_a_pool_refuses_scores_that_rise_with_the_rank():
     rising = run(**{"1_1": "x y"}).assign(score=[1.0, 2.0])
     with pytest.raises(DataError, match="run up: "):
         pool_runs({"up": rising})
+
+
+def test_a_pool_is_of_runs_by_name():
+    one = run(**{"1_1": "x"})
+    for runs, told in (({}, "there is no run"), ([], "there is no run"), ([one], "without names")):
+        with pytest.raises(UsageError, match=told):
+            pool_runs(runs)
+    assert pool_runs({1: one}).values.tolist() == [["1_1", "x"]]
+    with pytest.raises(DataError, match="run 1: the qid 7 is not a text"):
+        pool_runs({1: one.assign(qid=7)})

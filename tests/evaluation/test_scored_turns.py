@@ -331,3 +331,13 @@ def test_common_turns_are_scored_in_the_judgements_order(tmp_path):
     assert sorted(labels) == ["1_1", "1_4"]
     with pytest.raises(UsageError, match="8_8"):
         scored_judgements({"x": mine}, judged, ["8_8"])
+
+
+def test_an_unfinished_run_with_as_many_turns_is_told_too():
+    asked = {"a": Asked({"1_1", "1_2"}, 3), "b": Asked({"1_2", "1_1"}, 2)}
+    scored = choose_turns(["1_1", "1_2"], asked)
+    assert scored.why == "Mean over 2 judged turns."
+    assert scored.notes == (
+        "a isn't finished: it has 2 of 3 turns.",
+        "b isn't finished: it has 2 of 2 turns.",
+    )

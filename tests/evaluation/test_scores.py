@@ -10,7 +10,11 @@ from small_frames import folder, qrels, run
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import breakdown, differing_pairs, evaluate, per_turn
-from pyterrier_ikat.evaluation.evaluator import NotTestedWarning, OtherTurnsWarning
+from pyterrier_ikat.evaluation.evaluator import (
+    NotJudgedWarning,
+    NotTestedWarning,
+    OtherTurnsWarning,
+)
 from pyterrier_ikat.evaluation.inference import compare
 from pyterrier_ikat.evaluation.score_frame import ScoreFrame, about_turns, notes_on_turns
 from pyterrier_ikat.evaluation.scores import find_silent, natural_key, scores_by_run
@@ -314,3 +318,13 @@ def test_each_frame_with_foreign_turns_is_warned_of():
         "all lacks 1 judged turn, counted 0: 1_2.",
         "two lacks 1 judged turn, counted 0: 1_1.",
     ]
+
+
+def test_one_runs_turns_and_passages_are_those_of_the_judgements():
+    judged = qrels(("1_1", "a", 1), ("1_2", "b", 1))
+    with pytest.raises(DataError, match="^run to evaluate has no turn of the qrels: .* like 9_9"):
+        per_turn(run(**{"9_9": "a"}), judged, ["P@1"])
+    with pytest.raises(DataError, match="^run to evaluate: its passages are like 'A', the judged"):
+        per_turn(run(**{"1_1": "A"}), judged, ["P@1"])
+    with pytest.warns(NotJudgedWarning, match="^run to evaluate: none of its 1 passage is judged"):
+        assert per_turn(run(**{"1_1": "x"}), judged, ["P@1"])["P(rel=1)@1"].tolist() == [0.0, 0.0]

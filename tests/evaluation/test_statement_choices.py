@@ -370,3 +370,13 @@ def test_tables_of_decisions_have_their_columns_in_order():
 
 
 ENDS = ("", "_low", "_high")
+
+
+def test_each_statement_that_was_learned_meets_one_label_at_most():
+    """By hand: one is like two labels, and two are like the third: two pairs of three."""
+    labels = pd.DataFrame({"qid": ["a_1"], "known": [{}], "holds": [["a b c", "a b d", "x y"]]})
+    learned = [{"statement": words, "replaces": []} for words in ("a b", "x y", "x y z")]
+    ours = pd.DataFrame({"qid": ["a_1"], "qlearned": [learned]})
+    [row] = evaluate_learned({"s": ours}, labels).to_dict("records")
+    assert [row["added"], row["wrong"]] == [2 / 3, 1 / 3]
+    assert [row["new"], row["learned"]] == [3, 3]

@@ -473,6 +473,9 @@ def test_a_text_may_be_of_any_annotated_type():
     assert find("cfda_auto:threshold=1").values["threshold"] == 1
     assert find("rtg:respond=false").values["respond"] is False
     assert find("apcir:rerank_depth=10").values["rerank_depth"] == 10
+    for text in ("cfda_auto:threshold=high", "cfda_auto:threshold=true", "rtg:depth=true"):
+        with pytest.raises(UsageError, match="is no value for this argument, whose default is"):
+            find(text)
     with pytest.raises(UsageError, match="has no argument 'dense': choose one of|did you mean"):
         find("rewrite_answer_hybrid").with_arguments({"dense": "x"})
 

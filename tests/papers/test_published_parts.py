@@ -134,6 +134,8 @@ def test_resources_become_options_or_are_missing():
         {"llm": "openai:gpt-4", "index": "my.index"},
         [],
     )
+    needs_one = find("aqd_a")
+    assert options_of(needs_one, without)[1] == ["ms-marco-minilm-l-6-v2"]
     unnamed = replace(ad, models={**ad.models, "llm": "an unnamed LLM"})
     assert options_of(unnamed, full) == ({"index": "my.index", "reranker": "bi:x"}, [])
 

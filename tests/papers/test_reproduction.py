@@ -204,6 +204,7 @@ def test_finished_systems_are_scored_on_common_turns(made):
     )
     table = mine.table(PART)
     assert set(table.scores) == {"ad", "aqd"}
+    assert (table.turns, table.judgements.about_turns) == (2, judged.about_turns)
     assert table.scores["ad"]["P@20"].tolist() == [0.05, 0.05]
     assert table.scores["ad"]["Judged@10"].tolist() == [5.0, 5.0]
     assert table.scores["aqd"]["mAP"].tolist() == [1.0, 1.0]

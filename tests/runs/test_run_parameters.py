@@ -187,6 +187,11 @@ def test_repeats_differ_in_nothing_of_their_system(tmp_path, name):
         return
     with pytest.raises(UsageError, match=f"/c are not repeats of one system.* different {name}"):
         check_repeats(folders)
+    lacking = {key: value for key, value in IDENTITY.items() if key != name}
+    without = finished(tmp_path / "d", **lacking)
+    for pair in ([folders[0], without], [without, folders[0]]):
+        with pytest.raises(UsageError, match=f"are not repeats .* has different {name}"):
+            check_repeats(pair)
 
 
 @pytest.mark.parametrize(

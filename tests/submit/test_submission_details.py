@@ -371,3 +371,32 @@ def test_a_score_is_lowered_only_where_it_must(score, before, step, expected):
 
 def test_a_score_that_a_tool_reads_as_equal_is_lowered():
     assert lower_score(0.9999999, 1.0, lambda score: round(score, 3), 0.01) == pytest.approx(0.99)
+
+
+def test_close_scores_of_statements_stay_as_they_are(tmp_path):
+    chosen = [("2", 0.5), ("1", 0.4999999)]
+    run = made_run(tmp_path / "mine", Data(2023), qstatements=[chosen] * 6)
+    write_submission(run, Data(2023), tmp_path / "out", run_id="x", run_type="automatic")
+    assert read_submission(tmp_path / "out").turns["qstatements"].tolist() == [chosen] * 2
+
+
+def test_each_response_of_2025_cites_references_of_its_turn(tmp_path):
+    document = valid(2025)
+    first = document[0]["responses"][0]
+    second = {**copy.deepcopy(first), "rank": 2, "citations": {IDS[3]: 1.0, IDS[1]: 1.0}}
+    third = {**copy.deepcopy(first), "rank": 3, "citations": {}}
+    document[0]["responses"] += [second, third]
+    assert problems_of(tmp_path, 2025, document) == [
+        (
+            "error",
+            "1",
+            "responses[1].citations",
+            f"\"{IDS[3]}\" is not in the turn's references: add it there, or don't cite it",
+        ),
+        (
+            "warning",
+            "1",
+            "responses[2].citations",
+            "no passage is cited: cite those that the response rests on",
+        ),
+    ]
