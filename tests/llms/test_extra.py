@@ -218,3 +218,18 @@ def test_a_text_that_begins_as_a_key_does_is_refused(text):
 def test_a_name_of_a_secret_is_refused_at_any_depth(name):
     with pytest.raises(UsageError, match="a key does not belong in body"):
         body_of({"a": [{name: 1}]})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"a": {"b": [1, "fine"]}, "c": "sk-x"},
+        {"a": ["fine", {"b": 1}, "sk-x"]},
+        {"a": [["fine"], ["sk-x"]]},
+        {"a": {"b": {}}, "c": {"password": 1}},
+        {"a": [{"b": 1}, {"b": 1, "password": 1}]},
+    ],
+)
+def test_a_key_behind_harmless_fields_is_refused(body):
+    with pytest.raises(UsageError, match="api_key_env=VARIABLE"):
+        body_of(body)

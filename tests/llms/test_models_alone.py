@@ -402,3 +402,17 @@ def test_what_was_paid_without_a_text_has_possible_counts_alone():
     ((_, _, counted),) = count.entries
     assert (counted["prompt_tokens"], counted["completion_tokens"]) == (10, None)
     assert (counted["cost"], counted["answered"], counted["calls"]) == (None, False, 1)
+
+
+def test_each_kept_answer_is_read_with_its_own_prompt():
+    model = made()
+    asked = ask("Write <pick>NAME</pick>.", "Which tea?", "A <tea>NAME</tea> or <pick>NAME</pick>?")
+    requests = {request.key(model.backend.identity): request for request in asked}
+    for (key, request), text in zip(
+        requests.items(), ["<pick>Mint</pick>", "<pick>Mint</pick>", "<tea>Mint</tea>"], strict=True
+    ):
+        model.settle(key, request, Reply(text, "m"), 1.0, Counts())
+    found = model.kept(requests)
+    first, second, third = [found[key] for key in requests]
+    assert (first.text, third.text) == ("Mint", "Mint")
+    assert (type(second), second.qid, second.kept) == (UnknownMark, "1_2", True)

@@ -838,3 +838,29 @@ def test_cut_prompts_are_told_also_by_a_stage_that_ends():
     with pytest.raises(FatalLLMError):
         model.ask(ask("a", "b"))
     assert told == [10, "warned"]
+
+
+def test_who_leaves_while_a_limit_is_waited_for_begins_no_call():
+    left = threading.Event()
+    backend = Script(Transient(5.0, "busy", limited=True), echo)
+    model, _ = made(backend)
+    model.retry = Retry(sleep=lambda seconds: left.set())
+    with asked_by(left), pytest.raises(AskerLeft):
+        model.ask(ask("a"))
+    assert backend.calls == [["a"]]
+
+
+def test_every_observer_is_told_of_every_wait():
+    told = []
+
+    class Waits(Observer):
+        def __init__(self, name):
+            self.name = name
+
+        def wait(self, tries, most):
+            told.append((self.name, tries))
+
+    model, _ = made(Script(*[Transient(0.0, "busy")] * 2), tries=4)
+    with observed_by(Waits("outer")), observed_by(Waits("inner")):
+        model.ask(ask("a"))
+    assert sorted(told) == [("inner", 1), ("inner", 2), ("outer", 1), ("outer", 2)]

@@ -745,3 +745,16 @@ def test_signs_beside_another_script_are_no_words(memory, other):
     for question in ("dog", "\u82b1\u751f"):
         with pytest.raises(ikat.DataError, match="no statement has a word of ASCII letters"):
             memory.search("u", question)
+
+
+def test_what_is_given_out_is_no_part_of_the_memory(memory):
+    memory.add("u", [LYON, DOG])
+    for given in (memory.export("u"), memory.users(), memory.memories("u"), memory.all("u")):
+        given.clear()
+    memory.known("u").clear()
+    assert len(memory.export("u")) == len(memory.users()) == 1
+    assert memory.known("u") == {"1": LYON, "2": DOG}
+    memory.forget("u", id="1")
+    memory.forget("u", id="2")
+    with pytest.raises(ikat.UsageError, match="nothing is replaced: it has none"):
+        memory.update("u", "1", OSLO)
