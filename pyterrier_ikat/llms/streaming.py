@@ -4,7 +4,7 @@ import re
 import time
 
 from ..completions.forms import forms
-from ..completions.reasoning import names_in, split_reasoning, unknown_mark
+from ..completions.reasoning import NamedMarks, names_in, split_reasoning, unknown_mark
 from ..completions.usable import printable
 from ..events import Write
 from .request import PLAIN_READING, Reading
@@ -95,6 +95,7 @@ def seen_so_far(text: str, reading: Reading = PLAIN_READING) -> str | None:
     """
     known = forms(reading.named)
     settled = known.half_a_mention.sub("", _UNFINISHED.sub("", text))
+    settled = _without_half_a_mark(settled, reading.named)
     if known.worded_begins.match(settled) and not known.worded.match(settled):
         return None
     split = split_reasoning(settled, reading.named)
@@ -107,3 +108,13 @@ def seen_so_far(text: str, reading: Reading = PLAIN_READING) -> str | None:
     if tag and tag[1].casefold() in names_in(reading.messages):
         return None  # what follows decides whether the tag is around all of it
     return split.text
+
+
+def _without_half_a_mark(text: str, named: NamedMarks) -> str:
+    """Remove an end that may become a mark with which named reasoning begins."""
+    longest = 0
+    for opening, _ in named:
+        for length in range(longest + 1, min(len(opening), len(text) + 1)):
+            if text[-length:].casefold() == opening[:length].casefold():
+                longest = length
+    return text[: len(text) - longest]

@@ -209,6 +209,7 @@ def test_a_recorded_stream_of_a_real_server(server, model, name, text, finish):
 
 
 MARKS = (("<ponder>", "</ponder>"),)
+WORDED = (("(thinks)", "(says)"), ("*begin*", "*end*"))
 PICK = [{"role": "user", "content": "Write <pick>NAME</pick>."}]
 
 
@@ -228,6 +229,15 @@ PICK = [{"role": "user", "content": "Write <pick>NAME</pick>."}]
         ("<ponder>hm</ponder>Mint", Reading(), None),
         ("<ponder>hm", Reading(MARKS), None),
         ("<ponder>hm</ponder>Mint", Reading(MARKS), "Mint"),
+        ("(thi", Reading(WORDED), None),
+        ("(thinks) hm", Reading(WORDED), None),
+        ("(thinks) hm (says) Mint", Reading(WORDED), "Mint"),
+        ("Mint (THINKS", Reading(WORDED), "Mint"),
+        ("Mint (think) it", Reading(WORDED), "Mint (think) it"),
+        ("Mint `(thinks)", Reading(WORDED), "Mint"),
+        ("Mint *be", Reading(WORDED), "Mint"),
+        ("Mint *be*", Reading(WORDED), "Mint *be"),
+        ("*begin* hm", Reading(WORDED), None),
         ("<pick>Mint</pick> and", Reading((), PICK), None),
         ("<PICK>Mint", Reading((), PICK), None),
         ("Mint <pick>tea</pick> and", Reading((), PICK), "Mint <pick>tea</pick> and"),
