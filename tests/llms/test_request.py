@@ -251,7 +251,6 @@ def test_a_named_mark_is_reasoning_and_an_asked_tag_is_none():
         ("<ponder depth=2>", 'reasoning="<ponder> </ponder>"'),
         ("ponder", 'reasoning="OPENING CLOSING"'),
         ("<1ponder>", 'reasoning="OPENING CLOSING"'),
-        ("<\uff0fponder>", 'reasoning="<ponder> </ponder>"'),
         ("</ ponder>", 'reasoning="<ponder> </ponder>"'),
         ("< ponder>", 'reasoning="<ponder> </ponder>"'),
         ("<x:po.n-d_1>", 'reasoning="<x:po.n-d_1> </x:po.n-d_1>"'),
