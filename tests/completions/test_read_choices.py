@@ -397,3 +397,19 @@ def test_the_score_and_the_label_of_an_object():
 )
 def test_a_text_may_say_that_no_statement_is_relevant(text, says, means):
     assert (says_none(text), means_none(text)) == (says, means)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("1, 2 because the user is vegan\nProvenance: 3", ["1", "2"]),
+        ("2. I am vegan.\n5. I run.\nAnswer: 7", ["2", "5"]),
+        ("4 because the user is 30\nFinal answer: 5", ["4"]),
+    ],
+)
+def test_a_further_choice_below_a_reason_or_items_is_noted(text, numbers):
+    choice = read_ids(text)
+    assert list(choice) == numbers
+    assert choice.notes == ["another list, because the model answers more than once"]
+    once = read_ids(text.rpartition("\n")[0])
+    assert (list(once), once.notes) == (numbers, [])

@@ -351,3 +351,15 @@ def test_marks_are_removed_whatever_their_numbers():
 
 def test_a_mark_of_another_search_cites_nothing_that_was_shown():
     assert read_citations("Oats 【4:0†source】.", 3).sentences == (("Oats.", (), (0,)),)
+
+
+def test_each_unknown_number_counts_as_often_as_it_is_cited():
+    cited = read_citations("Mint [9]. Sage [9][8][9]. Tea [1].", 3)
+    assert cited.unknown == [9, 9, 8]
+    assert cited.among(8).unknown == [9, 9]
+    assert cited.among(9).unknown == []
+
+
+def test_the_last_of_several_lists_of_sources_is_held_back():
+    text = "Mint.\n\nSources:\n[2] B\n\nMore.\n\nSources:\n[1] A"
+    assert while_written(text, 3).rstrip() == "Mint.\n\nSources:\n[2] B\n\nMore."

@@ -300,3 +300,15 @@ def test_a_passage_is_one_line_without_what_leads_to_it(text):
 
 def test_a_lead_in_may_have_a_lone_surrogate():
     assert parse_passage("Here\ud800:\nOats.") == "Oats."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\nRewrite: a tea?\nResponse: Mint.\n```",
+        "Rewrite: a tea?\n```\nResponse: Mint.\n```",
+        "Rewrite:\n```\na tea?\n```\nResponse:\n```\nMint.\n```",
+    ],
+)
+def test_fences_are_no_part_of_a_rewrite_or_an_answer(text):
+    assert parse_rewrite_and_answer(text) == ("a tea?", "Mint.")

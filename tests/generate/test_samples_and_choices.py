@@ -211,6 +211,9 @@ def ranking(times, *docnos):
         ([ranking(61, "b"), ranking(62, "x", "a")], ["x", "b", "a"]),
         ([ranking(1, "a", "b"), ranking(1, "b", "a")], ["a", "b"]),
         ([ranking(1, "b", "a"), ranking(1, "c", "a")], ["a", "b", "c"]),
+        # 5/61 is five times 1/61, also where rounding says otherwise
+        ([ranking(5, "b"), *[ranking(1, "a")] * 5], ["b", "a"]),
+        ([*[ranking(1, "a")] * 11, ranking(11, "b")], ["a", "b"]),
     ],
 )
 def test_queries_are_fused_by_rank_number_and_order(rankings, fused):
