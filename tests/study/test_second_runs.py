@@ -220,6 +220,10 @@ def test_each_model_of_a_call_counts_in_the_studys_ledger(tmp_path):
     assert rows == {"answer": 3, "rewrite": 3}
     stored = pd.read_csv(tmp_path / "x" / "ledger.csv")
     assert stored.groupby("stage")["calls"].sum().to_dict() == rows
+    lines = [(line["qid"], list(line)[2:]) for line in done.folders["x"].stages()]
+    for qid in TOPICS["qid"]:
+        of_turn = [keys for turn, keys in lines if turn == qid]
+        assert of_turn == [["asked", "wrote"], ["asked", "wrote"], ["found", "query"]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         done = run({"x": pipeline}, tmp_path)  # it is there
