@@ -387,3 +387,18 @@ def test_a_plan_of_sub_queries_goes_on_with_the_turns():
         planned = ikat.plan({"S": explode >> Finds({}) % 3 >> fused >> ikat.Rewrite(llm)}, TURNS)
         calls = dict(zip(planned["stage"], planned["calls"], strict=True))
         assert calls == {**reranked, "rewrite": 2}
+
+
+def test_all_columns_of_sub_queries_come_back():
+    turns = pd.DataFrame({"qid": ["1_1"], "query": ["it?"], "qsubqueries": [["tea", "mint"]]})
+    exploded = ikat.ExplodeQueries()(turns).assign(qweight=[1.0, 0.5])
+    names = ["qid_0", "qquery", "qpushed", "qsub", "qweight", "query_0"]
+    first, second = exploded["qid"]
+    bare = without(*names) >> Finds({first: "x", second: "y"})
+    fused = ikat.RRF(bare, bare)(exploded)
+    assert fused[["qid", *names]].values.tolist() == exploded[["qid", *names]].values.tolist()
+    joined = ikat.WeightedSum()(fused)
+    assert joined[["qid", "query", "docno", "score"]].values.tolist() == [
+        ["1_1", "it?", "x", 0.5],
+        ["1_1", "it?", "y", 0.25],
+    ]

@@ -451,3 +451,25 @@ def test_a_large_constant_still_tells_sums_apart():
     """c: 1/10001 + 1/10003, b: 2/10002, a: 1/10001 + 1/10004; c and a are the first of a list."""
     fused = ikat.RRF(Finds({"t": "abcd"}), Finds({"t": "cbda"}), k=10_000)(TURNS[:1])
     assert fused["docno"].tolist() == ["c", "b", "a", "d"]
+
+
+def test_all_batches_of_a_branch_are_waited_for():
+    class WaitsTwice(Finds):
+        def transform(self, inp):
+            raise BatchUnderWay([Waiting(name, 1, "batch", "in progress") for name in "ab"])
+
+    with pytest.raises(BatchUnderWay) as raised:
+        ikat.Union(Finds({"t": "x"}), WaitsTwice({}), Waits("c"))(TURNS)
+    assert [waiting.stage for waiting in raised.value.waiting] == ["a", "b", "c"]
+
+
+def test_each_branch_that_lost_turns_names_all_of_them():
+    turns = pd.DataFrame({"qid": list("tuv"), "query": "tea?"}, dtype=object)
+    found, said = warned(
+        ikat.RRF(Finds({"v": "x"}), Finds({"t": "x", "u": "x", "v": "y"}), Finds({"u": "z"})), turns
+    )
+    assert found["qid"].drop_duplicates().tolist() == ["v", "t", "u"]
+    assert [text.partition(":")[0] for text in said] == [
+        "branch 1 of RRF found no passage for 2 turns (t, u)",
+        "branch 3 of RRF found no passage for 2 turns (t, v)",
+    ]

@@ -350,3 +350,14 @@ def test_each_file_of_an_index_of_pyterrier_counts(theirs, name):
     (theirs / name).unlink()
     with pytest.raises(FileNotFoundError, match=name):
         splade._describe_pyterrier_index(theirs, "a/model")
+
+
+def test_files_of_an_open_matrix_are_only_read(tmp_path):
+    for name, values in {"docs": [1, 0], "impacts": [1.0, 2.0], "starts": [0, 2]}.items():
+        np.save(tmp_path / f"{name}.npy", np.array(values))
+    save_postings(tmp_path, ["t"], ["b", "a"])
+    postings = open_postings(tmp_path)
+    for array in (postings.docs, postings.impacts, postings.ranks):
+        assert not array.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0

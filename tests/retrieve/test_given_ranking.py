@@ -267,3 +267,10 @@ def test_numbers_of_turns_or_of_passages_alone_are_ids():
             pd.DataFrame({"qid": ["1"], "query": ["tea?"]})
         )
         assert found["docno"].tolist() == ["9", "8"]
+
+
+def test_a_folder_without_a_finished_run_is_named(tmp_path):
+    (tmp_path / "mine.partial").mkdir()
+    for name in ("mine.partial", "mine"):
+        with pytest.raises(ikat.IkatError, match=name):
+            ikat.GivenRanking(tmp_path / name)(TURNS)

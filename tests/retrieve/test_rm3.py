@@ -317,3 +317,18 @@ def test_each_turn_has_its_own_number_of_passages():
         "query_toks"
     ]
     assert few == {"tea": 0.5, "mint": 0.5}  # equal weights: the first of the alphabet
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_one_score_of_a_turn_that_cannot_weigh_is_told(wrong):
+    rows = [("u", "tea", 5.0, "mint"), ("u", "tea", wrong, "oats")]
+    with pytest.raises(ikat.DataError, match="the scores of turn u can't weigh its passages"):
+        ikat.RM3()(results(*rows))
+    [toks] = ikat.RM3(stemmer="none")(results(rows[0], ("u", "tea", 0.0, "oats")))["query_toks"]
+    assert toks == {"tea": 0.5, "mint": 0.5}  # a score of 0 weighs nothing
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1, float("nan")])
+def test_a_share_of_the_query_is_from_0_to_1(weight):
+    with pytest.raises(ikat.UsageError, match=f"original_weight={weight}: give a number from 0 to"):
+        ikat.RM3(original_weight=weight)

@@ -400,3 +400,17 @@ def test_any_redirect_is_told_as_one(serve, status):
     with pytest.raises(ServerError, match=rf"redirects \({status}\)"):
         caller().answers([ASKED])
     assert len(server.requests) == 1
+
+
+def test_a_text_is_wanted_only_of_what_was_answered(serve):
+    for answer, told in (
+        (failing(404, "gone"), r"refuses the call \(404: gone\)"),
+        (failing(302), r"redirects \(302\)"),
+        (failing(503, "full"), "the server answers 503: full"),
+    ):
+        serve(answer)
+        with pytest.raises(ServerError, match=told):
+            caller(tries=1).answers([Call("GET", "/", of_text=True)])
+    serve(failing(200, '{"error": "x"}'))
+    text = {"text": '{"error": "x"}'}
+    assert caller().answers([Call("GET", "/", of_text=True)]) == [text]

@@ -180,3 +180,19 @@ def test_another_stemmer_version_is_refused_with_the_repair(monkeypatch):
 )
 def test_a_sign_alone_in_its_text_is_read_as_beside_others(text, words):
     assert tokenize(text, "none") == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("\u025a \u1d95 \u2094 \u018f", "a a a a"),
+        ("\u2184 \ua73e \xd0 \u1d06", "c c d d"),
+        ("\u01f6 \u0196 \u1d7c \u014a \u01a6", "hv i i n r"),
+        ("\u1e9c \u1e9d \xde \ua766 \ua767", "s s th th th"),
+        ("\ua768 \u01f7 \u01bf \u021c \u021d", "v w w z z"),
+        ("\u0180 \u0253 \u1d03 \u1efd \u2c61 \ua741 \ua7fb", "b b b v l k f"),
+    ],
+)
+def test_letters_of_every_block_are_those_of_lucene(text, words):
+    """Source: apache/lucene, ASCIIFoldingFilter.java."""
+    assert tokenize(text, "none") == words.split()
