@@ -108,7 +108,7 @@ def _run(file: Path, source: bytes, name: str, path: str) -> ModuleType:
 
 def _line_of(error: Exception, file: Path) -> int | str:
     """The line of a file where an error arose."""
-    if isinstance(error, SyntaxError) and error.lineno:
+    if isinstance(error, SyntaxError) and error.filename == str(file) and error.lineno:
         return error.lineno
     line: int | str | None = None
     for frame in extract_tb(error.__traceback__):

@@ -237,3 +237,60 @@ def test_passages_without_any_term_make_no_index(tmp_path):
     for given in (files, []):
         with pytest.raises(ikat.DataError, match="the model gives no passage a term"):
             write_impacts(tmp_path, given, None)
+
+
+def test_each_query_has_its_own_terms_and_a_blank_one_none(fixed, tmp_path):
+    index = ikat.Splade("m").index(tmp_path / "i", WORDS)
+    fixed.loaded.clear()
+    expected = [{"1": 100, "2": 200}, {}, {"0": 100}]
+    assert index.encode_queries(["c b", " ", "a a"]) == expected
+    assert index.encode_queries(["c b"]) == expected[:1]
+    assert fixed.loaded == ["m", "m"]
+    assert index.encode_queries([" "]) == [{}]
+    tuned = index.with_query_model("tuned")
+    assert tuned.encode_queries(["b"]) == [{"1": 100}]
+    assert fixed.loaded[3:] == ["tuned"]
+
+
+def test_a_vocabulary_is_compared_once_for_a_model_of_queries(fixed, tmp_path, monkeypatch):
+    index = ikat.Splade("m").index(tmp_path / "i", WORDS)
+    compared = []
+
+    def checksum(model):
+        compared.append(model)
+        return "xyz"
+
+    monkeypatch.setattr(splade_module, "checksum_vocabulary", checksum)
+    assert index.encode_queries(["b"]) == [{"1": 100}]
+    assert compared == []  # its own model
+    tuned = index.with_query_model("tuned")
+    for _ in range(2):
+        with pytest.raises(ikat.UsageError, match="'tuned', has another vocabulary than 'm', whic"):
+            tuned.encode_queries(["b"])
+    monkeypatch.setattr(splade_module, "checksum_vocabulary", lambda model: "abc")
+    assert tuned.encode_queries(["b"]) == [{"1": 100}]
+    monkeypatch.setattr(splade_module, "checksum_vocabulary", checksum)
+    assert tuned.encode_queries(["b"]) == [{"1": 100}]
+
+
+@pytest.mark.parametrize(("count", "is_enough"), [(2, True), (3, True), (4, False)])
+def test_an_index_of_pyterrier_has_no_more_terms_than_the_model(monkeypatch, count, is_enough):
+    monkeypatch.setattr(splade_module, "made_by_pyterrier", lambda folder: True)
+    monkeypatch.setattr(splade_module, "count_terms", lambda folder: count)
+    index = ikat.SpladeIndex("i", "a/model")
+    monkeypatch.setattr(index, "opened", lambda: SimpleNamespace(folder="i"))
+
+    class Tokens:
+        def __len__(self):
+            return 2
+
+        def convert_ids_to_tokens(self, ids):
+            return [f"t{number}" for number in ids]
+
+    encode = lambda texts, show_progress_bar: np.zeros((1, 3))  # noqa: E731
+    model = SimpleNamespace(tokenizer=Tokens(), encode_document=encode)
+    if is_enough:
+        assert index._tokens_of_index(model) == ["t0", "t1", "2"]
+        return
+    with pytest.raises(ikat.DataError, match="has 4 terms, the model 'a/model' only 3: give the m"):
+        index._tokens_of_index(model)

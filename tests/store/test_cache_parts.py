@@ -332,3 +332,27 @@ def test_progress_counts_what_is_computed(monkeypatch, numbers, at_once, disable
     [bar] = bars
     expected = {"total": 3, "desc": "doubling", "unit": "number", "disable": disabled}
     assert (bar.made_with, bar.updates) == (expected, updates)
+
+
+def test_who_waits_too_long_for_others_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache_module, "SECONDS_FOR_OTHERS", 0.01)
+    waits = []
+    connect = sqlite3.connect
+
+    def connected(*given, **options):
+        waits.append(options["timeout"])
+        return connect(*given, **options)
+
+    monkeypatch.setattr(cache_module.sqlite3, "connect", connected)
+    with (
+        closing(Cache(tmp_path / "c", KEEP)) as first,
+        closing(Cache(tmp_path / "c", KEEP)) as late,
+    ):
+        late.put({KEYS[1]: b"1"})
+        with first.connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            pytest.raises(DataError, late.put, {KEYS[2]: b"2"}).match("database is locked")
+            assert late.get(KEYS) == {KEYS[1]: b"1"}
+        late.put({KEYS[3]: b"3"})
+        assert first.get(KEYS) == {KEYS[1]: b"1", KEYS[3]: b"3"}
+    assert waits == [0.01, 0.01]

@@ -220,3 +220,18 @@ def test_modules_elsewhere_go_before_those_beside_a_file(folder, monkeypatch):
     (folder / "here" / "mine.py").write_text("from of_two_folders import depth\n")
     monkeypatch.syspath_prepend(folder / "elsewhere")
     assert load(folder / "here").depth == 0
+
+
+def test_the_line_of_a_module_beside_it_is_not_the_files(folder):
+    (folder / "beside_wrong.py").write_text("\n" * 8 + "depth = = 1\n")
+    (folder / "mine.py").write_text("depth = 1\nimport beside_wrong\n")
+    with pytest.raises(
+        ikat.UsageError, match=r"mine\.py can't be run: .*\(beside_wrong\.py, line 9\) \(line 2\)$"
+    ):
+        load(folder)
+    (folder / "mine.py").write_text("import json\njson.loads('{')\n\nexec('1 +')\n")
+    with pytest.raises(ikat.UsageError, match=r"JSONDecodeError.*\(line 2\)$"):
+        load(folder)
+    (folder / "mine.py").write_text("\n\nexec('1 +')\n")
+    with pytest.raises(ikat.UsageError, match=r"SyntaxError.*\(line 3\)$"):
+        load(folder)
