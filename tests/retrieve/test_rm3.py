@@ -332,3 +332,12 @@ def test_one_score_of_a_turn_that_cannot_weigh_is_told(wrong):
 def test_a_share_of_the_query_is_from_0_to_1(weight):
     with pytest.raises(ikat.UsageError, match=f"original_weight={weight}: give a number from 0 to"):
         ikat.RM3(original_weight=weight)
+
+
+def test_rows_out_of_order_are_feedback_for_their_own_turn():
+    rows = [("u", "tram", 3.0, "late"), ("u", "tram", 1.0, "bus"), ("t", "tea", 1.0, "mint")]
+    expanded = ikat.RM3(stemmer="none")(results(*rows).iloc[[1, 2, 0]])
+    assert expanded["qid"].tolist() == ["u", "t"]
+    first, second = expanded["query_toks"]
+    assert first == pytest.approx({"tram": 0.5, "late": 0.375, "bus": 0.125})
+    assert second == {"tea": 0.5, "mint": 0.5}
