@@ -509,3 +509,24 @@ def test_texts_of_fewer_passages_than_the_engine_are_refused(path, built):
     shutil.copy(Path(built) / "texts.db", path)
     with pytest.raises(ikat.DataError, match="has texts of other passages"):
         ikat.PassageIndex(path).opened()
+
+
+def test_docnos_of_either_engine_are_found_without_texts(path):
+    (Path(path) / "texts.db").unlink()
+    index = ikat.PassageIndex(path)
+    folder = index.opened().folder
+    (folder / "docnos.txt").rename(folder / "fwd.documents")  # PISA's name
+    assert list(index.docnos(["d2", "x"])) == ["d2"]
+    (folder / "docnos.txt").write_text("x\n")
+    assert list(index.docnos(["d2", "x"])) == ["x"]  # ours goes first
+
+
+def test_a_moved_index_is_the_same_and_another_text_is_not(path, tmp_path):
+    before = ikat.PassageIndex(path).fingerprint()
+    moved = shutil.copytree(path, tmp_path / "elsewhere")
+    assert ikat.PassageIndex(moved).fingerprint() == before
+    for number, corpus in enumerate(([*CORPUS, *MORE], CORPUS[::-1])):
+        other = ikat.PassageIndex(tmp_path / str(number)).index(corpus)
+        assert other.fingerprint() != before
+    at_once = ikat.PassageIndex(tmp_path / "0").fingerprint()
+    assert ikat.PassageIndex(path).add(MORE).fingerprint() != at_once  # in two parts
