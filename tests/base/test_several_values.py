@@ -18,7 +18,15 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.foreign import Foreign, HeldFiles, held_by
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.lost_columns import LostColumns
-from pyterrier_ikat.operator import Operator, parts_of, stages, unidentified_stages, with_fields
+from pyterrier_ikat.operator import (
+    Operator,
+    frame_for,
+    parts_of,
+    stages,
+    unidentified_stages,
+    with_fields,
+)
+from pyterrier_ikat.order import ranks_and_scores
 from pyterrier_ikat.planning import Plan, PlanTable
 from pyterrier_ikat.progress import OFF_VARIABLE, Entry, Line, doing
 from pyterrier_ikat.tables import MARKS_NOTE, Cell, Column, Table, of_frame, without_levels
@@ -385,3 +393,62 @@ def test_a_level_of_two_digits_is_one_level():
         "P@5, AP: relevant from grade 10 on.",
         "R@5: relevant from grade 1 on.",
     ]
+
+
+def test_a_frame_of_many_turns_is_asked_for_as_a_whole(folder):
+    many = pd.DataFrame({"qid": [f"1_{n}" for n in range(40)], "query": "tea"})
+    many = many.assign(qnote=[str(n) for n in range(40)], qhint="x")
+    model, backend = scripted(*["green tea"] * 40)
+    out = Searches(model, prompts=folder)(many)
+    assert out["query"].tolist() == ["green tea"] * 40
+    assert (out["qid"].tolist(), len(backend.asked)) == (many["qid"].tolist(), 40)
+
+
+def test_ties_go_by_docnos_as_texts_and_beyond_32_bits():
+    turn, half = np.array([0, 0]), np.array([0.5, 0.5])
+    for docnos, tied in (([9, 10], True), ([10, 9], False), ([2, "10"], True)):
+        _, score = ranks_and_scores(turn, half, pd.Series(docnos, dtype=object))
+        assert bool(score[0] == score[1]) is tied, docnos
+    rank, score = ranks_and_scores(turn, np.array([1e300, 2e300]))
+    assert (rank.tolist(), score.tolist()) == ([0, 1], [1e300, float(np.finfo(np.float32).max)])
+    apart = np.array([1e300, 1.0])
+    assert ranks_and_scores(turn, apart)[1].tolist() == [1e300, 1.0]
+
+
+def test_a_class_with_fields_is_a_value_and_no_dataclass():
+    @with_fields
+    class Made(Holds):
+        first: int
+        second: str = "x"
+
+    assert repr(Made(1)) == f"{__name__}.Made(1)"
+    assert repr(Made(1, "y")) == f"{__name__}.Made(1, second='y')"
+    assert (Made([1]) == Made([1]), hash(Made([1])) == hash(Made([1]))) == (True, True)
+    assert Made(1) != Made(1).without_texts()
+
+
+class Deep:
+    def __init__(self, value):
+        self.value = value
+
+
+class Index(pt.Artifact):
+    def __init__(self, path):
+        super().__init__(path)
+
+
+def test_an_index_is_found_as_deep_as_a_stage_is_searched(tmp_path):
+    index = Index(str(tmp_path))
+    for value in (index, Deep(index), Deep(Deep(index))):
+        [part] = held_by(Opaque("x", value))
+        assert (part.path, part.artifact) == (str(tmp_path), True)
+    assert held_by(Opaque("x", Deep(Deep(Deep(index))))) == []
+
+
+def test_what_a_foreign_stage_writes_is_not_seen_by_others():
+    frame = TURNS.copy()
+    own = frame_for(Opaque("x"), frame)
+    own.loc[0, "query"] = "changed"
+    own["more"] = 1
+    own.insert(0, "first", 0)
+    assert frame.equals(TURNS)

@@ -15,17 +15,19 @@ from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.llms.ledger import Spend
-from pyterrier_ikat.runs import Log, Turn
+from pyterrier_ikat.runs import Dialogue, Log, Turn
 from pyterrier_ikat.show.ledgers import ledger, ledger_frame
 from pyterrier_ikat.show.plots import axes_for, plot_breakdown, save_plot
 from pyterrier_ikat.show.report import Report, _describe_run, reasons
 from pyterrier_ikat.show.report.content import Call
 from pyterrier_ikat.show.report.material import Material, RunData, find_material, read_runs
-from pyterrier_ikat.show.report.rankings import cut_words
+from pyterrier_ikat.show.report.rankings import cut_words, passages_by_turn
 from pyterrier_ikat.show.report.reasons import missed_by_turn, reasons_by_turn
 from pyterrier_ikat.show.report.sessions import (
     NoConversationWarning,
     _describe,
+    _groups,
+    _Shown,
     refuse_arguments,
     report_sessions,
 )
@@ -393,3 +395,30 @@ def test_a_number_of_a_turn_is_one_that_can_be_read(qid, place):
     run = RunData("one", ranking([(qid, "a", 1.0)]))
     [group] = build_conversations([run], Material("", {}, None, None, ()), {}, {})
     assert (group.name, group.units[0].depth) == place
+
+
+def test_texts_are_those_of_every_run():
+    found = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)])
+    runs = [
+        RunData("bare", found),
+        RunData("one", found[:1].assign(text="Tea.")),
+        RunData("two", found[1:].assign(text="Mint.", rank=0)),
+    ]
+    listed, limit, texts = passages_by_turn(runs, None, None, 2)
+    assert (limit, texts) == (120, {"a": "Tea.", "b": "Mint."})
+    beginnings = [[passage.beginning for passage in of_run] for of_run in listed["1_1"]]
+    assert beginnings == [["Tea.", "Mint."], ["Tea."], ["Mint."]]
+
+
+def test_each_side_is_of_its_own_system():
+    read = Turn(1, "?", "!", session="s", more={"read": "passages"})
+    dialogue = Dialogue("s", "ann", {}, [read])
+    headers = [{"kind": "simulated", "passages": 3}, {"kind": "interactive", "passages": 5}, {}]
+    aligned = {"s": [dialogue, dialogue, dialogue]}
+    [group] = _groups(aligned, headers, {"s": [[], [], []]}, [], _Shown([read], {}, 1))
+    remarks = [side.steps[0].remarks for side in group.units[0].sides]
+    assert remarks == [
+        ["the user read the best 3 passages"],
+        ["the user read the best 5 passages", "not sent"],
+        ["the user read the best passages"],
+    ]
