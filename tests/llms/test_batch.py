@@ -1067,7 +1067,7 @@ def test_results_that_nobody_asks_for_now_count_for_their_stage(server, model):
     assert counted(made, "stage", "calls", "failures") == [["rewrite", 3, 1]]
 
 
-def test_only_a_batch_that_may_be_under_way_keeps_the_account_busy(model, monkeypatch):
+def test_only_a_batch_that_may_be_under_way_keeps_it_busy(model, monkeypatch):
     made = batch.BatchSending(model())
     states = {"e": "expired", "f": "failed", "c": "completed", "p": "in_progress"}
     monkeypatch.setattr(made, "_batch_of", lambda job: SimpleNamespace(status=states[job.batch]))

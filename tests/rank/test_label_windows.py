@@ -610,7 +610,7 @@ def test_many_equal_lengths_keep_their_order():
     assert longest_first(lengths).tolist() == expected
 
 
-def test_each_turn_is_asked_with_its_own_conversation_and_windows():
+def test_each_turn_is_asked_with_its_own_windows():
     prompts = []
 
     class Model:

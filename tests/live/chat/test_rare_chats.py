@@ -25,7 +25,7 @@ def log_of(folder, kind, *names):
     return folder
 
 
-def test_a_chat_with_a_server_goes_on_when_the_server_has_stopped(tmp_path):
+def test_a_chat_goes_on_when_its_server_has_stopped(tmp_path):
     folder = log_of(tmp_path / "served", "served", "a", "b")
     with lock_folders(folder), pytest.raises(ikat.IkatError):
         chat_of(continue_from=folder, number="a")
@@ -202,7 +202,7 @@ def chats_of(*chats):
     return made
 
 
-def test_a_conversation_in_parts_has_its_last_statements_and_all_words(monkeypatch):
+def test_a_conversation_in_parts_has_all_words(monkeypatch):
     chats = chats_of(
         ("2-1", {"1": "c"}, ["d"]),
         ("1-1", {"1": "a"}, ["a", "b"]),

@@ -129,7 +129,7 @@ def question(*texts, ptkb=()):
     return read(ChatRequest, {"messages": messages, "metadata": {"ptkb": list(ptkb)}})
 
 
-def test_each_beginning_is_a_conversation_and_changes_replace_turns(tmp_path):
+def test_each_beginning_is_a_conversation_of_its_own(tmp_path):
     saved = SavedConversations(tmp_path, open_served({"a": Talks("Mint.")}, Ledger()))
 
     def save(*texts, response="So."):
