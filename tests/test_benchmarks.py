@@ -88,6 +88,7 @@ def test_searches_find_the_same_by_every_way_that_is_timed(ikat_data, monkeypatc
     assert shared == pytest.approx([1.0] * 4 * bool(find_spec("pyterrier_pisa")), abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sizes", "stages"),
     [

@@ -500,6 +500,7 @@ def test_the_organisers_splade_index_from_the_command_line(
     assert "has no texts: give --resources texts=..." in lacking
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_the_demo_leaves_folders_to_evaluate_and_report(two_turns, call, tmp_path):
     assert all(METHODS[name].summary for name in DEMO_SYSTEMS)

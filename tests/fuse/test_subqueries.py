@@ -285,6 +285,13 @@ def test_operators_are_values(operator, other, written):
     assert hash(eval(written)) == hash(operator)
 
 
+def test_a_mean_has_the_scorers_that_it_was_given():
+    scorers = [ikat.BiEncoder("m"), ikat.BiEncoder("n")]
+    mean = ikat.MeanScore(scorers)
+    scorers.pop()
+    assert repr(mean) == "ikat.MeanScore([ikat.BiEncoder('m'), ikat.BiEncoder('n')])"
+
+
 TestInterleave = pt.testing.transformer_test_class(ikat.Interleave)
 TestUnion = pt.testing.transformer_test_class(ikat.Union)
 TestRRF = pt.testing.transformer_test_class(ikat.RRF)

@@ -10,6 +10,8 @@ from pyterrier_ikat.cli import main
 from pyterrier_ikat.methods import find
 from pyterrier_ikat.study import open_systems
 
+pytestmark = pytest.mark.slow  # MiniLM encodes the sample twice
+
 TURNS = ["1-1_2", "2-1_3"]
 
 

@@ -349,6 +349,10 @@ def test_responses_have_notes_on_their_judges():
     notes = " ".join(PaperTable(of_three, ROWS[:1], judged(2), {"raw": partly}).notes)
     assert "Columns that no judge filled: BEM by 'bem'. A" in notes
     assert "raw, Groundedness: a mean over 1 turn, the judge gave no value" in notes
+    on_a_list = PaperTable(part, ROWS[:2], judged(2, listed=LISTED), {"raw": values})
+    notes = " ".join(on_a_list.notes)
+    assert f"Turns, as none are given: {LISTED}, " in notes
+    assert "LLMeval: the share of responses" in notes
     nothing = PaperTable(part, ROWS[:2], judged(2))
     assert "Columns that no judge filled" not in " ".join(nothing.notes)
 

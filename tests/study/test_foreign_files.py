@@ -154,6 +154,7 @@ def test_files_foreign_to_an_index_neither_count_nor_stop_a_run(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_folder_that_links_to_itself_cannot_be_told(tmp_path):
     write(tmp_path / "lists", "a")
     for name in "xy":

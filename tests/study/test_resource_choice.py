@@ -146,8 +146,8 @@ def test_a_limit_of_words_needs_a_response(words):
     llm = ikat.llm("recorded:sample")
     responds = ikat.PassageIndex(words).bm25() >> ikat.Respond(llm)
     limited, plain = with_limit(open_systems({"a": responds, "b": "raw"}, index=words), 40)
-    assert "40" in repr(limited.pipeline)
-    assert "40" not in repr(plain.pipeline)
+    assert "=40" in repr(limited.pipeline)
+    assert "=40" not in repr(plain.pipeline)
     with pytest.raises(UsageError, match="no system here has this stage"):
         with_limit(open_systems("raw", index=words), 40)
 
