@@ -20,13 +20,16 @@ from .usable import has_letter_or_digit, own_turn, usable_text, without_fences
 _DASH = "-−–—~〜"
 _LETTER = r"[^\W\d_]"
 _SHARE = r"[ \t]*(?:[%٪\uff05]|per[ \t]?cent\b)"
-_SCALE = r"(?:[/\uff0f]|(?:out[ \t]+of|of|von|sur)\b)[ \t]*"
+_SLASH = "/\uff0f\u2044\u2215"
+"""The slash, the full-width one, and the signs of fractions and divisions (Unicode)."""
+# A scale by its words: English, German, French, Spanish and Portuguese, Italian, Dutch, Russian.
+_SCALE = rf"(?:[{_SLASH}]|(?:out[ \t]+of|of|von|sur|de|su|van|из)\b)[ \t]*"
 _OTHER_SCALE = rf"(?:[ \t]*(?:points?|stars?)\b)?[ \t]*(?:{_SCALE}\d|\([ \t]*{_SCALE}\d+[ \t]*\))"
-_OR_MORE = rf"(?:[{_DASH}/\uff0f,]|\.\.+)\d|[ \t]*\b(?:to|or|bis|hasta|à|ou)\b[ \t]*\d"
+_OR_MORE = rf"(?:[{_DASH}{_SLASH},]|\.\.+)\d|[ \t]*\b(?:to|or|bis|hasta|à|ou)\b[ \t]*\d"
 # A word after the second number begins a reason, as in "2 - 3 huts are missing".
 _REASON = rf"[ \t]*(?!(?:and|und|or|to|bis|points?|stars?|out)\b){_LETTER}"
 _AND_MORE = (
-    rf"[ \t]*(?:[{_DASH},;/\uff0f]|\b(?:and|und)\b)?[ \t]*-?\d+(?:[.,]\d+)*(?![.,]?\d|{_REASON})"
+    rf"[ \t]*(?:[{_DASH},;{_SLASH}]|\b(?:and|und)\b)?[ \t]*-?\d+(?:[.,]\d+)*(?![.,]?\d|{_REASON})"
 )
 NO_GRADE = rf"(?:{_SHARE}|{_OTHER_SCALE}|{_OR_MORE}|{_AND_MORE})"
 """What shows that the number before it is no grade: a percent sign, a scale, a second number."""
@@ -119,7 +122,7 @@ def _bare_labels(text: str, highest: int) -> set[int]:
 
     That is a share, a range, a number on another scale, or one between words.
     """
-    bare = re.sub(rf"(\d)\s*(?:[/\uff0f]|out of)\s*{highest}\b", r"\1", text)
+    bare = re.sub(rf"(\d)\s*(?:[{_SLASH}]|out of)\s*{highest}\b", r"\1", text)
     if _NO_LABEL.search(bare):
         return set()
     return {int(number) for number in _LABEL.findall(bare)}
@@ -129,7 +132,7 @@ ACTIONS = ("answer", "ask", "abstain")
 NO_REASON = "the model gave no reason"
 _MARKS = r"[\s\"'`*_#(\[{-]*?"
 _CLAUSE = re.compile(r".*?(?=[;:!\n]|\.(?!\d)|\s[–—-]\s|$)", re.DOTALL)
-_ENDS = r"(?=\s*(?:[^\w\s%/\uff0f&=<>+]|$))"
+_ENDS = rf"(?=\s*(?:[^\w\s%{_SLASH}&=<>+]|$))"
 """A value is followed by the end or by punctuation, not by a word."""
 _YES_NO = re.compile(r"\b(?:yes|no|true|false)\b", re.IGNORECASE)
 _CHOICE = re.compile(r"\b(?:A|B|(?i:tie|draw|equal|both|neither))\b")
@@ -141,7 +144,7 @@ _BEFORE_CHOICE = re.compile(
 _ACTION = re.compile(rf"\b(?:{'|'.join(ACTIONS)})\b", re.IGNORECASE)
 _NOTHING = re.compile(r"\W*(?:none|nothing|no nuggets?)\b\W*|\W*\[\s*\]\W*", re.IGNORECASE)
 _NUMBERS = re.compile(
-    r"[^\w−–-]*(?:-\s+)?\d{1,9}(?:(?:[^\w/\uff0f%.−–-]|\s-\s|\band\b)+\d{1,9})*[^\w%]*"
+    rf"[^\w−–-]*(?:-\s+)?\d{{1,9}}(?:(?:[^\w{_SLASH}%.−–-]|\s-\s|\band\b)+\d{{1,9}})*[^\w%]*"
 )
 
 Value = TypeVar("Value")

@@ -41,11 +41,11 @@ from ..prompts import pick_statements, ptkb_text
 from ..runs import strictly_decreasing
 from ..tables import Table, format_score, of_frame
 from .evaluator import TRACK_2023, as_measures, check_turn_names, label, name_runs
-from .finished_runs import check_once
+from .finished_runs import RunSource, check_once, results_of
 from .scores import evaluate, natural_key
 
 
-def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame:
+def pool_runs(runs: Mapping[str, RunSource] | Sequence[RunSource], depth: int = 10) -> pd.DataFrame:
     """The passages in the top ``depth`` of any run.
 
     Once they are judged, no run has an unjudged passage there.
@@ -54,7 +54,8 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
     models and baselines, including passages that the official judges have seen.
 
     Args:
-        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``); the top is by rank.
+        runs: name -> result frame (``qid``, ``docno``, ``score``, ``rank``), run folder, run file
+            or submission; or a list of folders and files. The top is by rank.
         depth: how many passages of each turn and run.
 
     Returns:
@@ -75,7 +76,7 @@ def pool_runs(runs: Mapping[str, pd.DataFrame], depth: int = 10) -> pd.DataFrame
     at_least(1, depth=depth)
     pairs = set[tuple[str, str]]()
     for name, run in name_runs(runs).items():
-        pairs |= _top(name, run, depth)
+        pairs |= _top(name, results_of(name, run), depth)
     ordered = sorted(pairs, key=lambda pair: (natural_key(pair[0]), pair[1]))
     return object_frame(
         {"qid": [qid for qid, _ in ordered], "docno": [docno for _, docno in ordered]}
@@ -689,7 +690,7 @@ class Filled:
 
 
 def fill_holes(
-    runs: Mapping[str, pd.DataFrame],
+    runs: Mapping[str, RunSource] | Sequence[RunSource],
     dataset: IkatDataset,
     llm: Any,
     qrels: pd.DataFrame | None = None,
@@ -712,7 +713,7 @@ def fill_holes(
     prompting GPT-3.5 does not. We fine-tune nothing.
 
     Args:
-        runs: name -> result frame.
+        runs: as for :func:`pool_runs`.
         dataset: the dataset of the turns.
         llm: the model to ask.
         qrels: the labels of people, from 0 to 4; by default the dataset's.

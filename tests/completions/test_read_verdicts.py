@@ -316,3 +316,32 @@ def test_a_label_has_its_own_highest():
 
 def test_a_verdict_without_a_reason_says_so():
     assert read_score("2", -1, 3) == read_score('{"score": 2}', -1, 3) == (2, NO_REASON)
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        "/",
+        "\uff0f",
+        "\u2044",
+        "\u2215",
+        " out of ",
+        " of ",
+        " von ",
+        " sur ",
+        " de ",
+        " su ",
+        " из ",
+    ],
+)
+def test_a_label_on_another_scale_is_none_in_any_sign(scale):
+    assert parse_label(f"Score: 3{scale}4") == 3
+    assert parse_label(f"Score: 3{scale}5") is None
+    assert read_score(f"Score: 3{scale}4", 0, 4).value == 3
+    assert read_score(f"Score: 3{scale}5", 0, 4) is None
+
+
+@pytest.mark.parametrize("slash", ["/", "\uff0f", "\u2044", "\u2215"])
+def test_a_share_is_no_list_of_numbers_in_any_sign(slash):
+    assert read_numbers(f"1{slash}3") is None
+    assert read_numbers("1, 3").value == [1, 3]

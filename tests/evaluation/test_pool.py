@@ -3,6 +3,7 @@ from small_frames import run
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import pool_runs
+from pyterrier_ikat.runs import write_run
 
 
 def test_a_pool_is_the_union_of_tops_in_an_order_free_of_runs():
@@ -51,6 +52,16 @@ def test_a_pool_refuses_scores_that_rise_with_the_rank():
     rising = run(**{"1_1": "x y"}).assign(score=[1.0, 2.0])
     with pytest.raises(DataError, match="run up: "):
         pool_runs({"up": rising})
+
+
+def test_a_pool_takes_runs_as_an_evaluation_does(tmp_path):
+    frame = run(**{"1_1": "x y"})
+    write_run(frame, tmp_path / "one.trec")
+    expected = [["1_1", "x"], ["1_1", "y"]]
+    assert pool_runs([tmp_path / "one.trec"]).values.tolist() == expected
+    assert pool_runs({"a": str(tmp_path / "one.trec"), "b": frame}).values.tolist() == expected
+    with pytest.raises(UsageError, match="run a is a list: give a frame, a run folder, a run file"):
+        pool_runs({"a": ["x"]})
 
 
 def test_a_pool_is_of_runs_by_name():
