@@ -759,7 +759,7 @@ def test_advice_on_datasets_is_for_python_or_for_commands(folder):
         "variants": lambda: mine._check_variant("qrels", "x", []),
     }
 
-    def told():
+    def advice():
         messages = {}
         for name, call in calls.items():
             with pytest.raises(UsageError) as refused:
@@ -769,7 +769,7 @@ def test_advice_on_datasets_is_for_python_or_for_commands(folder):
 
     there = f"{folder} has no qrels 'none'; there are the default, gpt4, ptkb, and there is no file"
     names_no = "names no turn: give ids separated by commas, such as 1-1_1,1-1_2, or a file with"
-    assert told() == {
+    assert advice() == {
         "turns": f"turns='a,,b' {names_no} one on each line",
         "qrels": f"{there} none: omit qrels=... for the default",
         "texts": f"{folder} has no text loader: index its passages and take "
@@ -777,7 +777,7 @@ def test_advice_on_datasets_is_for_python_or_for_commands(folder):
         "variants": f"{folder} has no qrels: give a file of your own (qrels=)",
     }
     with commands_advised():
-        assert told() == {
+        assert advice() == {
             "turns": f"--turns 'a,,b' {names_no} one on each line",
             "qrels": f"{there} none: omit --qrels for the default",
             "texts": f"{folder} has no text loader: index its passages and give --index PATH",

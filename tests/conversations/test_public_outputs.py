@@ -535,8 +535,9 @@ def test_the_rows_of_outputs_name_each_with_its_origin():
     assert origin_of("personalized-cir") in prompts
     for name in (QUERIES[0], "recorded:cfda-llm4cs", "recorded:cfda-chiq"):
         assert origin_of("cfda-2025") in rows[name]
-    assert rows[QUERIES[0]].count(QUERIES[0]) == 0
-    assert all(name in rows[QUERIES[0]] for name in QUERIES[1:])
+    assert QUERIES[0] not in rows[QUERIES[0]]
+    for name in QUERIES[1:]:
+        assert name in rows[QUERIES[0]]
 
 
 def test_turns_that_an_output_lacks_name_those_to_give():
@@ -544,16 +545,16 @@ def test_turns_that_an_output_lacks_name_those_to_give():
     whole = Output("x", "cfda-2025", [], "ten samples of all")
     has_no = "recorded:x has no completion of 2 of the 3 turns (1_2, 1_3), but of ten samples of"
 
-    def told(output, known):
+    def message(output, known):
         with pytest.raises(UsageError) as refused:
             output.check_turns({"1_3", "1_1", "1_2"}, known)
         return str(refused.value)
 
-    assert told(part, {"1_1", "9_9"}) == f"{has_no} a part: give turns='judged-2023'"
+    assert message(part, {"1_1", "9_9"}) == f"{has_no} a part: give turns='judged-2023'"
     with commands_advised():
-        assert told(part, {"1_1"}) == f"{has_no} a part: give --turns judged-2023"
+        assert message(part, {"1_1"}) == f"{has_no} a part: give --turns judged-2023"
     of_2023 = "give a dataset of 2023, such as ikat:2023-mini"
-    assert told(whole, {"1_1"}) == f"{has_no} all: {of_2023}"
+    assert message(whole, {"1_1"}) == f"{has_no} all: {of_2023}"
     lacks_all = has_no.replace("2 of the 3 turns (1_2,", "3 of the 3 turns (1_1, 1_2,")
-    assert told(part, {"9_9"}) == f"{lacks_all} a part: {of_2023}"
+    assert message(part, {"9_9"}) == f"{lacks_all} a part: {of_2023}"
     part.check_turns({"1_1"}, {"1_1", "1_2"})

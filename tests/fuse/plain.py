@@ -2,12 +2,17 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
 from pyterrier_ikat.operator import Operator
 
 TURNS = pd.DataFrame({"qid": ["t", "u"], "query": ["tea?", "coffee?"]}, dtype=object)
+
+
+def numbers(*values):
+    return np.array(values, dtype=np.int64)
 
 
 def round_robin(lists):

@@ -6,16 +6,12 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fuse.plain import TURNS, Finds, Table, column_of, expanded
+from fuse.plain import TURNS, Finds, Table, column_of, expanded, numbers
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import NoResultWarning, column
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.fuse import by_scorer, fusion
-
-
-def numbers(*values):
-    return np.array(values, dtype=np.int64)
 
 
 def test_the_first_row_of_each_turn_is_found_in_each_frame():

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from fuse.plain import expanded, frame_of
+from fuse.plain import expanded, frame_of, numbers
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
@@ -32,10 +32,6 @@ ROWS = [
     ("t", 0, "a", 0),
     ("u", 1, "x", 0),
 ]
-
-
-def numbers(*values):
-    return np.array(values, dtype=np.int64)
 
 
 def test_lists_are_read_by_turn_sub_query_and_rank():

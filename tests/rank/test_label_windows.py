@@ -77,13 +77,12 @@ def test_the_best_passages_are_ordered_by_label_then_rank(depth, expected):
 
 def test_a_request_shows_a_passage_and_is_known_by_it():
     rerank = ikat.LLMRerank(ikat.llm(Labels()))
-    requests = rerank.requests(FOUND[:2])
-    assert [(one.qid, one.stage, one.prompt, one.item) for one in requests] == [
-        ("u", "rerank", "rerank", "a"),
-        ("t", "rerank", "rerank", "b"),
-    ]
-    for request, (query, text) in zip(
-        requests, [("about u", "a worth-2"), ("about t", "b worth-0")], strict=True
+    first, second = rerank.requests(FOUND[:2])
+    assert (first.qid, first.stage, first.prompt, first.item) == ("u", "rerank", "rerank", "a")
+    assert (second.qid, second.stage, second.prompt, second.item) == ("t", "rerank", "rerank", "b")
+    for request, query, text in (
+        (first, "about u", "a worth-2"),
+        (second, "about t", "b worth-0"),
     ):
         prompt = request.messages[-1]["content"]
         assert query in prompt
@@ -632,7 +631,7 @@ def test_each_turn_is_asked_with_its_own_windows():
     assert orders == {"s": "x", "v": "da", "u": "badcef"}
 
 
-def test_what_re_rankers_do_without_options():
+def test_re_rankers_have_their_documented_defaults():
     listed = ikat.ListwiseRerank("recorded:sample")
     assert (listed.k, listed.window, listed.stride, listed.words) == (100, 20, 10, 300)
     judged = ikat.LLMRerank("recorded:sample")

@@ -7,7 +7,7 @@ systems.
 import shutil
 import sys
 from collections import Counter
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -404,17 +404,20 @@ def test_only_what_decides_no_score_shares_the_kept_ones(
 
 
 def test_the_tokenizer_of_monot5_decides_by_its_files(tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        ikat.MonoT5, "_score", lambda self, pairs: asked.append(1) or np.ones(len(pairs))
-    )
+    scored = []
+
+    def score(self, pairs):
+        scored.append(pairs)
+        return np.ones(len(pairs))
+
+    monkeypatch.setattr(ikat.MonoT5, "_score", score)
     vocabulary = tmp_path / "words" / "vocabulary"
     vocabulary.parent.mkdir()
     for content in ("first", "first and others"):
         vocabulary.write_text(content)
         for _ in range(2):
             ikat.MonoT5("m", str(vocabulary.parent))(FOUND)
-    assert len(asked) == 2
+    assert len(scored) == 2
 
 
 class Vectors:
@@ -455,9 +458,11 @@ def test_monot5_gets_pairs_of_about_equal_length_together(monkeypatch):
             frames.append(frame)
             return frame.assign(score=frame["text"].str.len() * 1.0).sort_values("score")
 
-    monkeypatch.setattr(
-        cross_encoders, "load_monot5", lambda *arguments: loaded.append(arguments) or Model()
-    )
+    def load(*arguments):
+        loaded.append(arguments)
+        return Model()
+
+    monkeypatch.setattr(cross_encoders, "load_monot5", load)
     pairs = [("q", "aa"), ("a long query", "b"), ("q", "cccc"), ("q", "")]
     assert ikat.MonoT5("m", "words", 7)._score(pairs).tolist() == [2.0, 1.0, 4.0, 0.0]
     assert frames[0]["query"].tolist() == ["a long query", "q", "q", "q"]
@@ -478,28 +483,20 @@ def test_monot5_is_made_of_its_model_tokenizer_and_batch_size(monkeypatch):
     }
 
 
-class Network(torch.nn.Module):
+class Network(torch.nn.ModuleDict):
     """Layers by name, with the one that gives words, if any."""
 
-    def __init__(self, words=None, **layers):
-        super().__init__()
-        for name, layer in layers.items():
-            setattr(self, name, layer)
-        self.words = words
-        self.model = self
-
-    def named_modules(self, *arguments, **options):
-        return ((name, layer) for name, layer in self._modules.items() if len(name) == 1)
-
-    def get_output_embeddings(self):
-        return self.words
+    def __init__(self, layers, words=None):
+        super().__init__(layers)
+        self.model = SimpleNamespace(get_output_embeddings=lambda: words)
 
 
 def test_the_layer_of_the_score_is_the_last_that_gives_one():
-    one, three, last = torch.nn.Linear(4, 1), torch.nn.Linear(4, 3), torch.nn.Linear(4, 1)
-    assert cross_encoders._score_layer(Network(a=one, b=last, c=three)) == ["b"]
-    assert cross_encoders._score_layer(Network(words=three, a=three)) == ["a"]
-    assert cross_encoders._score_layer(Network(a=three)) == []
+    score, of_three, last_score = (torch.nn.Linear(4, size) for size in (1, 3, 1))
+    scored = Network({"a": score, "b": last_score, "c": of_three})
+    assert cross_encoders._score_layer(scored) == ["b"]
+    assert cross_encoders._score_layer(Network({"a": of_three}, words=of_three)) == ["a"]
+    assert cross_encoders._score_layer(Network({"a": of_three})) == []
 
 
 # Twelve systems

@@ -1,6 +1,17 @@
 import pytest
 
 
+@pytest.fixture
+def unread_corpus():
+    """A corpus that must not be read."""
+
+    def fails():
+        raise AssertionError("the corpus was read")
+        yield
+
+    return fails()
+
+
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
     """A tiny SPLADE model."""

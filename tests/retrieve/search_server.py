@@ -68,11 +68,11 @@ class Handler(BaseHTTPRequestHandler):
         text = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         self.send_header("content-length", headers.pop("content-length", str(len(text))))
+        self.send_header("connection", "close")  # which it does, behind each answer
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(text)
-        self.close_connection = True
 
     do_POST = do_GET
 

@@ -282,7 +282,8 @@ def test_a_build_continues_only_what_its_settings_made(
         ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m")
     words.encode_document = encode
     words.calls.clear()
-    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, **{"model": "m"} | changed)
+    settings = {"model": "m", **changed}
+    index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, **settings)
     assert len(words.calls) == encoded
     assert index.opened().engine.docnos.tolist() == ["d1", "d2", "d4"]
 
@@ -388,7 +389,7 @@ def test_warming_up_encodes_a_query(words, tmp_path):
     assert (of, texts, options["prompt"]) == ("query", ["tea"], "q: ")
 
 
-def test_two_vectors_of_queries_each_get_their_own_length(words, tmp_path):
+def test_each_query_vector_is_divided_by_its_own_length(words, tmp_path):
     index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", similarity="cosine")
     found = index.as_queries(["1", "2", "3"], [[3, 4], [0.0, -2.0], [0, 0]])
     assert found.tolist() == pytest.approx(np.array([[0.6, 0.8], [0, -1], [0, 0]]))

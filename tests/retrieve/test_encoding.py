@@ -53,20 +53,28 @@ def test_a_part_is_written_when_it_took_its_time(store, tmp_path, monkeypatch):
     assert len(encode_parts(tmp_path / "parts", store, 0, 8, lengths)) == 5
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_an_interruption_keeps_what_was_encoded(store, tmp_path, error):
-    calls = []
+class FailsOnce:
+    """An encoding that fails at one of its calls; ``batches`` has the docnos of each call."""
 
-    def encode(passages):
-        calls.append(len(passages))
-        if len(calls) == 3:
-            raise error
+    def __init__(self, failing_call, error):
+        self.failing_call = failing_call
+        self.error = error
+        self.batches = []
+
+    def __call__(self, passages):
+        self.batches.append([docno for docno, _ in passages])
+        if len(self.batches) == self.failing_call:
+            raise self.error
         return lengths(passages)
 
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+def test_an_interruption_keeps_what_was_encoded(store, tmp_path, error):
+    encode = FailsOnce(3, error)
     with pytest.raises(error):
         encode_parts(tmp_path / "parts", store, 0, 8, encode)
     parts = encode_parts(tmp_path / "parts", store, 0, 16, encode)
-    assert calls == [8, 8, 8, 16, 8]
+    assert [len(batch) for batch in encode.batches] == [8, 8, 8, 16, 8]
     assert joined(parts) == [len(passage["text"]) for passage in CORPUS]
 
 
@@ -135,7 +143,6 @@ def test_devices_of_an_addition_are_refused_before_it_is_stored(tmp_path):
 
 
 KILLED = """
-import os
 import os
 import signal
 import sys
@@ -209,16 +216,10 @@ def test_a_script_without_a_guard_is_told_to_have_one(tmp_path):
 
 def test_a_build_goes_on_behind_the_last_of_several_parts(store, tmp_path, monkeypatch):
     monkeypatch.setattr(texts_module, "PART_BYTES", 1)
-    calls = []
-
-    def encode(passages):
-        calls.append(passages[0][0])
-        if len(calls) == 4:
-            raise KeyboardInterrupt
-        return lengths(passages)
-
+    encode = FailsOnce(4, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         encode_parts(tmp_path / "parts", store, 0, 8, encode)
     parts = encode_parts(tmp_path / "parts", store, 0, 8, encode)
-    assert calls == ["d00", "d08", "d16", "d24", "d24", "d32"]
+    firsts = [batch[0] for batch in encode.batches]
+    assert firsts == ["d00", "d08", "d16", "d24", "d24", "d32"]
     assert joined(parts) == [len(passage["text"]) for passage in CORPUS]

@@ -261,16 +261,15 @@ def test_a_turn_with_passages_has_the_columns_of_none(path):
 
 
 def test_numbers_of_turns_or_of_passages_alone_are_ids():
-    for change in ({"qid": [1, 1]}, {"docno": [8, 9]}, {"qid": [1, 1], "docno": [8, 9]}):
-        columns = {"qid": ["1", "1"], "docno": ["8", "9"], "score": [1.0, 2.0]} | change
-        found = ikat.GivenRanking(pd.DataFrame(columns))(
-            pd.DataFrame({"qid": ["1"], "query": ["tea?"]})
-        )
+    turn = pd.DataFrame({"qid": ["1"], "query": ["tea?"]})
+    texts = pd.DataFrame({"qid": ["1", "1"], "docno": ["8", "9"], "score": [1.0, 2.0]})
+    for numbers in ({"qid": [1, 1]}, {"docno": [8, 9]}, {"qid": [1, 1], "docno": [8, 9]}):
+        found = ikat.GivenRanking(texts.assign(**numbers))(turn)
         assert found["docno"].tolist() == ["9", "8"]
 
 
 def test_a_folder_without_a_finished_run_is_named(tmp_path):
     (tmp_path / "mine.partial").mkdir()
     for name in ("mine.partial", "mine"):
-        with pytest.raises(ikat.IkatError, match=name):
+        with pytest.raises(ikat.IkatError, match=f"{tmp_path / name} "):
             ikat.GivenRanking(tmp_path / name)(TURNS)

@@ -267,9 +267,8 @@ def test_a_process_that_ends_is_started_again_once(index):
     assert index.opened().engine.pid != first
 
 
-def test_an_answer_that_nobody_waited_for_is_not_the_next_ones(index, monkeypatch):
-    asked(index.bm25(), "tea")
-    process = index.opened().engine
+def interrupt_reading(monkeypatch, call):
+    """Call ``call``, and interrupt it where it reads an answer."""
 
     def interrupt(*arguments):
         raise KeyboardInterrupt
@@ -277,7 +276,13 @@ def test_an_answer_that_nobody_waited_for_is_not_the_next_ones(index, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr("json.loads", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            process.ask("present", docnos=["d1"])
+            call()
+
+
+def test_an_answer_that_nobody_waited_for_is_not_the_next_ones(index, monkeypatch):
+    asked(index.bm25(), "tea")
+    process = index.opened().engine
+    interrupt_reading(monkeypatch, lambda: process.ask("present", docnos=["d1"]))
     assert process.pid is None
     assert process.ask("present", docnos=["d2"]) == ["d2"]
 
@@ -285,14 +290,7 @@ def test_an_answer_that_nobody_waited_for_is_not_the_next_ones(index, monkeypatc
 def test_an_opening_that_was_interrupted_is_begun_again(index, monkeypatch):
     asked(index.bm25(), "tea")
     process = index.opened().engine
-
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("json.loads", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            process._start()
+    interrupt_reading(monkeypatch, process._start)
     assert process.pid is None
     assert process.ask("present", docnos=["d2"]) == ["d2"]
 

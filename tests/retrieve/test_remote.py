@@ -473,7 +473,7 @@ def test_only_what_may_pass_is_tried_again(status, headers, tries):
 def test_a_call_that_succeeds_at_last_is_an_answer():
     def busy_once(request):
         if len(server.requests) < 2:
-            return 503, {"error": "busy"}, {"retry-after": "0", "connection": "close"}
+            return 503, {"error": "busy"}, {"retry-after": "0"}
         return pyserini(request)
 
     with answering(busy_once) as server:

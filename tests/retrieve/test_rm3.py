@@ -313,10 +313,11 @@ def test_each_turn_has_its_own_number_of_passages():
         {"tram": 0.5, "late": 0.5},
         {"tea": 0.5, "mint": 0.5},
     ]
-    [few] = ikat.RM3(fb_terms=1, stemmer="none")(results(("t", "tea", 1.0, "oats mint")))[
-        "query_toks"
-    ]
-    assert few == {"tea": 0.5, "mint": 0.5}  # equal weights: the first of the alphabet
+
+
+def test_of_equal_words_the_first_of_the_alphabet_are_feedback():
+    expanded = ikat.RM3(fb_terms=1, stemmer="none")(results(("t", "tea", 1.0, "oats mint")))
+    assert expanded["query_toks"].tolist() == [{"tea": 0.5, "mint": 0.5}]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])

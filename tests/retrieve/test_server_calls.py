@@ -341,7 +341,7 @@ def test_ctrl_c_ends_the_other_calls(serve, monkeypatch):
     serve(DONE)
     events = []
 
-    class Recorded(threading.Event().__class__):
+    class Recorded(threading.Event):
         def __init__(self):
             super().__init__()
             events.append(self)

@@ -204,17 +204,15 @@ def test_a_moved_sparse_model_is_the_one_that_encodes(fixed, tmp_path):
     assert set(fixed.loaded) == {str(there)}
 
 
-def test_a_model_that_cannot_be_loaded_is_told_before_reading(fixed, tmp_path, monkeypatch):
+def test_a_model_that_cannot_be_loaded_is_told_before_reading(
+    fixed, tmp_path, monkeypatch, unread_corpus
+):
     def fails(name):
         raise ikat.UsageError("can't load it")
 
-    def never():
-        raise AssertionError("the corpus was read")
-        yield
-
     monkeypatch.setattr(splade_module, "load_sparse_encoder", fails)
     with pytest.raises(ikat.UsageError, match="can't load it"):
-        ikat.Splade("m").index(tmp_path / "i", never())
+        ikat.Splade("m").index(tmp_path / "i", unread_corpus)
     assert not (tmp_path / "i").exists()
 
 
@@ -226,10 +224,15 @@ def test_a_sparse_encoder_is_cut_at_its_positions(monkeypatch):
     model = SimpleNamespace(modules=lambda: [SpladePooling()])
     library = SimpleNamespace(SparseEncoder=lambda name: model)
     monkeypatch.setitem(sys.modules, "sentence_transformers", library)
-    cut = []
-    monkeypatch.setattr(splade_module, "cut_at_positions", lambda loaded: cut.append(1) or loaded)
+    cut_models = []
+
+    def cut(loaded):
+        cut_models.append(loaded)
+        return loaded
+
+    monkeypatch.setattr(splade_module, "cut_at_positions", cut)
     assert splade_module.load_sparse_encoder.__wrapped__("m") is model  # no double is kept
-    assert cut == [1]
+    assert cut_models == [model]
 
 
 def test_passages_without_any_term_make_no_index(tmp_path):
@@ -273,24 +276,43 @@ def test_a_vocabulary_is_compared_once_for_a_model_of_queries(fixed, tmp_path, m
     assert tuned.encode_queries(["b"]) == [{"1": 100}]
 
 
-@pytest.mark.parametrize(("count", "is_enough"), [(2, True), (3, True), (4, False)])
-def test_an_index_of_pyterrier_has_no_more_terms_than_the_model(monkeypatch, count, is_enough):
-    monkeypatch.setattr(splade_module, "made_by_pyterrier", lambda folder: True)
-    monkeypatch.setattr(splade_module, "count_terms", lambda folder: count)
-    index = ikat.SpladeIndex("i", "a/model")
-    monkeypatch.setattr(index, "opened", lambda: SimpleNamespace(folder="i"))
+class ThreeTerms:
+    """A sparse model of three terms, whose tokenizer has two tokens and is itself."""
 
-    class Tokens:
-        def __len__(self):
-            return 2
+    def __init__(self):
+        self.tokenizer = self
 
-        def convert_ids_to_tokens(self, ids):
-            return [f"t{number}" for number in ids]
+    def __len__(self):
+        return 2
 
-    encode = lambda texts, show_progress_bar: np.zeros((1, 3))  # noqa: E731
-    model = SimpleNamespace(tokenizer=Tokens(), encode_document=encode)
-    if is_enough:
-        assert index._tokens_of_index(model) == ["t0", "t1", "2"]
-        return
+    def convert_ids_to_tokens(self, ids):
+        return [f"t{number}" for number in ids]
+
+    def encode_document(self, texts, show_progress_bar):
+        return np.zeros((1, 3))
+
+
+@pytest.fixture
+def index_of_pyterrier(monkeypatch):
+    """Makes an index of PyTerrier with so many terms."""
+
+    def make(term_count):
+        monkeypatch.setattr(splade_module, "made_by_pyterrier", lambda folder: True)
+        monkeypatch.setattr(splade_module, "count_terms", lambda folder: term_count)
+        index = ikat.SpladeIndex("i", "a/model")
+        monkeypatch.setattr(index, "opened", lambda: SimpleNamespace(folder="i"))
+        return index
+
+    return make
+
+
+@pytest.mark.parametrize("term_count", [2, 3])
+def test_an_index_of_pyterrier_has_the_tokens_of_the_model(index_of_pyterrier, term_count):
+    tokens = index_of_pyterrier(term_count)._tokens_of_index(ThreeTerms())
+    assert tokens == ["t0", "t1", "2"]
+
+
+def test_an_index_of_pyterrier_has_no_more_terms_than_the_model(index_of_pyterrier):
+    index = index_of_pyterrier(4)
     with pytest.raises(ikat.DataError, match="has 4 terms, the model 'a/model' only 3: give the m"):
-        index._tokens_of_index(model)
+        index._tokens_of_index(ThreeTerms())

@@ -197,11 +197,12 @@ def test_a_linked_file_has_the_modules_beside_itself(folder):
 def test_the_line_is_the_files_last_on_the_way_to_the_error(folder, source, line):
     (folder / "beside_fails.py").write_text("\n" * 8 + "def f():\n    1 / 0\n")
     (folder / "mine.py").write_text(source)
-    before = sys.pycache_prefix, list(sys.path), {*sys.modules} | {"beside_fails"}
+    settings = (sys.pycache_prefix, list(sys.path))
+    modules = {*sys.modules, "beside_fails"}
     with pytest.raises(ikat.UsageError, match=rf"ZeroDivisionError.*\(line {line}\)$"):
         load(folder)
-    assert (sys.pycache_prefix, sys.path) == before[:2]
-    assert {*sys.modules} <= before[2]  # none that failed halfway
+    assert (sys.pycache_prefix, sys.path) == settings
+    assert modules.issuperset(sys.modules)  # none that failed halfway
 
 
 def test_a_module_beside_it_that_was_removed_is_told(folder):
