@@ -113,8 +113,13 @@ def _open_zipped(path: Path) -> IO[str]:
         for name in packed.namelist():
             if name.endswith(".jsonl") and not name.startswith("__MACOSX/"):
                 names.append(name)
-        (name,) = names
-        return io.TextIOWrapper(packed.open(name), "utf-8-sig")  # stays open behind the block
+        if len(names) != 1:
+            content = list_first(names) or "none"
+            raise DataError(
+                f"{path} needs one file of passages (.jsonl) in it, and has {content}: "
+                "unpack it, and give the file or the folder"
+            )
+        return io.TextIOWrapper(packed.open(names[0]), "utf-8-sig")  # stays open behind the block
 
 
 def _items_of_json(text: str) -> Sequence[Any]:

@@ -260,8 +260,11 @@ def test_a_zip_file_has_one_file_of_lines_beside_others(tmp_path):
     one = zipped(tmp_path / "one.zip", {**others, "p.jsonl": content})
     assert list(read_passages(one)) == EXPECTED
     two = zipped(tmp_path / "two.zip", {"a.jsonl": content, "b.jsonl": content})
-    with pytest.raises(DataError, match=f"^{two}, line 0: not a passage"):
-        list(read_passages(two))
+    none = zipped(tmp_path / "none.zip", others)
+    for path, content in ((two, "a.jsonl, b.jsonl"), (none, "none")):
+        needs = f"^{path} needs one file of passages .* in it, and has {content}: unpack it"
+        with pytest.raises(DataError, match=needs):
+            list(read_passages(path))
 
 
 def test_damaged_bytes_within_a_packed_file_are_named(tmp_path):
