@@ -31,7 +31,7 @@ other   1.0000  1.0000
 
 A note.
 """
-FOUR_AND_A_HALF = """\
+THREE_AND_ONE = """\
 system      m0      m1      m2
 raw      .1000   .1000   .1000
 other   1.0000  1.0000  1.0000
@@ -56,8 +56,8 @@ A note.
     [
         (22, TWO_BLOCKS),
         (29, TWO_BLOCKS),
-        (30, FOUR_AND_A_HALF),
-        (37, FOUR_AND_A_HALF),
+        (30, THREE_AND_ONE),
+        (37, THREE_AND_ONE),
         (38, ONE_BLOCK),
         (90, ONE_BLOCK),
     ],

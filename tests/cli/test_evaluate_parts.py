@@ -152,6 +152,8 @@ def test_responses_are_judged_by_words_unless_a_judge_is_named(call, made):
     [
         (("--judge", "groundedness"), "--judge groundedness needs a language model: give --llm"),
         (("--judge", "rouge"), "--judge rouge is unknown: did you mean rouge-l"),
+        (("--judge", "completness"), "is unknown: did you mean completeness"),
+        (("--judge", "token-f"), "is unknown: did you mean token-f1"),
         (("--judge", "zzzz"), "choose among rouge-l, token-f1,"),
     ],
 )

@@ -237,6 +237,9 @@ def test_a_cut_response_keeps_its_sentences_and_sources(words, text, sentences):
     cited = read_citations("One two [1]. Three four [2]. Five.\n\nSources: [3]", 3).cut(words)
     assert cited.text == text
     assert [sentence[:2] for sentence in cited.sentences] == [*sentences, ("", (3,))]
+
+
+def test_a_cut_within_a_sentence_keeps_what_it_cites():
     twice = CitedText("Yes. Yes.", (CitedSentence("Yes.", (1,)), CitedSentence("Yes.", (2,))))
     assert twice.cut(1) == ("Yes.", (("Yes.", (1,), ()),))
     long = CitedText(

@@ -33,13 +33,14 @@ class Writes(ikat.Operator):
     def transform(self, inp):
         if not len(inp):
             return inp
+        write = follower()
         for act, argument in self.work:
-            if act == "write":
-                write = follower()
-                if write is not None:
-                    write(argument)
-            else:
-                {"repair": repaired, "cut": cut_to}[act](argument)
+            if act == "repair":
+                repaired(argument)
+            elif act == "cut":
+                cut_to(argument)
+            elif write is not None:
+                write(argument)
         return inp.assign(qanswer=self.text)
 
 
@@ -130,13 +131,8 @@ def test_one_prompt_too_long_among_failures_is_retried(others):
     said = [{"role": "user", "content": "a" * 40}, {"role": "assistant", "content": "b" * 40}]
     frame = ikat.conversation([*said, *ASKED])
     failures = StageError("answer", [*others, LONG])
-    assert [_halved(failures, frame, limit) for limit in (None, 100, 20, 9, 1)] == [
-        10,
-        10,
-        10,
-        4,
-        0,
-    ]
+    halves = {None: 10, 100: 10, 20: 10, 9: 4, 1: 0}
+    assert {limit: _halved(failures, frame, limit) for limit in halves} == halves
     with pytest.raises(StillTooLong, match="the second prompt is long, also without history"):
         _halved(failures, frame, 0)
     down = StageError("answer", [Unavailable("answer", "chat_1", "it is down")])

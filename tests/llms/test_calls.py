@@ -22,7 +22,7 @@ from pyterrier_ikat.llms.failures import (
     Unavailable,
     Unfinished,
 )
-from pyterrier_ikat.llms.model import OtherModelWarning, same_model
+from pyterrier_ikat.llms.model import OtherModelWarning
 from pyterrier_ikat.llms.request import WHOLE, read
 from pyterrier_ikat.llms.retry import Retry
 
@@ -386,30 +386,6 @@ def test_another_model_is_warned_of_once_also_from_the_cache(model, server):
         assert len(told) == 1
         assert again.ledger.frame()["served"].tolist() == ["gpt-4o-2024-05-13, gpt-4o-mini"]
     assert server.calls == 4
-
-
-@pytest.mark.parametrize(
-    ("asked", "served", "same"),
-    [
-        ("gpt-4o", "GPT-4o", True),
-        ("gpt-3.5-turbo", "gpt-3.5-turbo-0125", True),
-        ("claude-3-5-sonnet", "claude-3-5-sonnet-20241022", True),
-        ("claude-sonnet-4", "claude-sonnet-4@20250514", True),
-        ("mistral-large", "mistral-large-2411", True),
-        ("command-r", "command-r-08-2024", True),
-        ("doubao", "doubao-250115", True),
-        ("gpt-4", "gpt-4o-2024-08-06", False),
-        ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06", False),
-        ("gpt-4o-2024-08-06", "gpt-4o", False),
-        ("llama-3.1-8b", "llama-3.1-70b", False),
-        ("gemini-1.5-pro", "gemini-1.5-pro-002", False),
-        ("gpt-4o", "gpt-4o-2024-08-06-mini", False),
-        ("gpt-4", "gpt-4.1", False),
-        ("qwen3", "qwen3-1.7b", False),
-    ],
-)
-def test_which_names_are_one_model(asked, served, same):
-    assert same_model(asked, served) == same
 
 
 @pytest.mark.parametrize(

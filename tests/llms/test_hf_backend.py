@@ -216,17 +216,13 @@ def test_a_reply_ends_at_the_first_end(row, text, finish, written):
 
 
 def test_what_is_streamed_has_the_marks_of_reasoning():
+    def decode(tokens, skip_special_tokens=False):
+        words = [Tokenizer.words[int(token)] for token in tokens]
+        assert not skip_special_tokens
+        return "".join(f"{word} " for word in words)
+
     parts = []
-    tokenizer = SimpleNamespace(
-        decode=lambda tokens, skip_special_tokens=False: "".join(
-            f"{Tokenizer.words[int(token)]} "
-            for token in tokens
-            if not (skip_special_tokens and int(token) < 4)
-        ),
-        bos_token_id=0,
-        eos_token_id=1,
-        pad_token_id=1,
-    )
+    tokenizer = SimpleNamespace(decode=decode, bos_token_id=0, eos_token_id=1, pad_token_id=1)
     streamer = _streamer(tokenizer, [4, 2], SimpleNamespace(add=parts.append), ())
     streamer.put(torch.tensor([[4, 2]]))
     for token in (5, 3, 4, 1):

@@ -267,29 +267,47 @@ def test_another_model_is_told_once_and_never_of_a_recording():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = made()
-        for served in (None, "m", "M", "m-2026-01-31", "other", "other", "third"):
+        for served in (None, "m", "M", "m-2026-01-31", "other", "other", "third", "other"):
             model.check_served(served)
         made(Fixed(replays=True)).check_served("other")
-    assert [str(one.message).split()[0] for one in caught] == ["'other'", "'third'"]
+    assert [warning.category for warning in caught] == [OtherModelWarning] * 2
+    for served, warning in zip(("other", "third"), caught, strict=True):
+        assert str(warning.message).startswith(f"'{served}' answers instead of 'm'")
 
 
 @pytest.mark.parametrize(
     ("asked", "served", "same"),
     [
-        ("m", "M", True),
+        ("gpt-4o", "GPT-4o", True),
+        ("GPT-4o", "gpt-4o", True),
+        ("gpt-3.5-turbo", "gpt-3.5-turbo-0125", True),
+        ("claude-3-5-sonnet", "claude-3-5-sonnet-20241022", True),
+        ("claude-sonnet-4", "claude-sonnet-4@20250514", True),
+        ("mistral-large", "mistral-large-2411", True),
+        ("command-r", "command-r-08-2024", True),
+        ("doubao", "doubao-250115", True),
         ("m", "m-2026-01-31", True),
-        ("m", "m@20260131", True),
         ("m", "m:2026", True),
         ("m", "m_2026", True),
+        ("gpt-4", "gpt-4o-2024-08-06", False),
+        ("gpt-4o-2024-05-13", "gpt-4o-2024-08-06", False),
+        ("gpt-4o-2024-08-06", "gpt-4o", False),
+        ("llama-3.1-8b", "llama-3.1-70b", False),
+        ("gemini-1.5-pro", "gemini-1.5-pro-002", False),
+        ("gpt-4o", "gpt-4o-2024-08-06-mini", False),
+        ("gpt-4", "gpt-4.1", False),
+        ("qwen3", "qwen3-1.7b", False),
         ("m", "m-202", False),
         ("m", "m-mini", False),
         ("m", "m2026", False),
         ("m", "m-2026-mini", False),
+        ("m", "m-1", False),
+        ("m-mini", "m", False),
         ("m.1", "mx1", False),
         ("org/m", "m", False),
     ],
 )
-def test_a_dated_snapshot_is_the_same_model(asked, served, same):
+def test_only_a_dated_snapshot_is_the_same_model(asked, served, same):
     assert same_model(asked, served) is same
 
 
@@ -408,11 +426,10 @@ def test_each_kept_answer_is_read_with_its_own_prompt():
     model = made()
     asked = ask("Write <pick>NAME</pick>.", "Which tea?", "A <tea>NAME</tea> or <pick>NAME</pick>?")
     requests = {request.key(model.backend.identity): request for request in asked}
-    for (key, request), text in zip(
-        requests.items(), ["<pick>Mint</pick>", "<pick>Mint</pick>", "<tea>Mint</tea>"], strict=True
-    ):
-        model.settle(key, request, Reply(text, "m"), 1.0, Counts())
-    found = model.kept(requests)
-    first, second, third = [found[key] for key in requests]
+    texts = ["<pick>Mint</pick>", "<pick>Mint</pick>", "<tea>Mint</tea>"]
+    for key, text in zip(requests, texts, strict=True):
+        model.settle(key, requests[key], Reply(text, "m"), 1.0, Counts())
+    outcomes = model.kept(requests)
+    first, second, third = [outcomes[key] for key in requests]
     assert (first.text, third.text) == ("Mint", "Mint")
     assert (type(second), second.qid, second.kept) == (UnknownMark, "1_2", True)

@@ -450,7 +450,7 @@ def test_every_logger_of_the_client_loses_its_secrets(monkeypatch):
     backend.open()
     backend.close()
     for name in LOGGERS:
-        kinds = [type(one) for one in logging.getLogger(name).filters]
+        kinds = [type(added) for added in logging.getLogger(name).filters]
         assert kinds == [RedactingFilter]
 
 

@@ -289,8 +289,9 @@ def test_unicode_separators_in_a_text_are_no_end_of_a_line(tmp_path, model):
     other = line("tea \u2028 time \x85", "1-1_2")
     path.write_text(json.dumps(other, ensure_ascii=False), encoding="utf-8")
     recording(path, model="fake").ask([asked()])
-    found = path.read_text(encoding="utf-8").split("\n")
-    assert [json.loads(one) for one in found if one] == [
+    *written, end = path.read_text(encoding="utf-8").split("\n")
+    assert end == ""
+    assert [json.loads(text) for text in written] == [
         other,
         line("answer 1", model="counts-2026"),
     ]

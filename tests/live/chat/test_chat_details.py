@@ -107,10 +107,12 @@ def test_a_turn_that_is_answered_is_shown_after_ctrl_c(tmp_path, monkeypatch):
 
 def test_commands_after_a_turn_show_only_themselves():
     system = System("Rooibos.", "Mint.")
-    shown = talked(Chat(system), "Which tea?", "/sources", "Or hot?", "/undo")
+    commands = ("/sources", "/sources now", "/why", "")
+    shown = talked(Chat(system), "Which tea?", *commands, "Or hot?", "/undo")
     assert shown.count("Rooibos.") == shown.count("Mint.") == 1
     sources = shown.partition("[1] d1")[2]
     assert "one" in sources
+    assert "/sources takes nothing after it: type /sources alone" in sources
     assert shown.endswith("\nundone: Or hot? (1 turn left)\n\n1 turn, not saved\n")
 
 
@@ -218,8 +220,9 @@ def test_a_folder_of_several_chats_needs_a_name(tmp_path):
     log = Log.create(tmp_path / "chats", {"kind": "chat", "system": ""})
     for name in ("a", "b"):
         log.begin(name, "me", ptkb={"1": name}, memory="")
-    with pytest.raises(ikat.UsageError, match=r"holds 2 conversations \(a, b\)"):
-        chat_of(continue_from=tmp_path / "chats")
+    for number in (None, "c"):
+        with pytest.raises(ikat.UsageError, match=r"holds 2 conversations \(a, b\): choose one"):
+            chat_of(continue_from=tmp_path / "chats", number=number)
     chat = chat_of(continue_from=tmp_path / "chats", number="b")
     assert (chat.number, chat.ptkb, chat.saved) == ("b", {"1": "b"}, 0)
     chat.ptkb["1"] = "changed"

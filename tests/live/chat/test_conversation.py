@@ -268,6 +268,11 @@ def test_an_interrupt_after_writing_the_log_blocks_no_later_save(path, monkeypat
         ({"continue_from": "new"}, ikat.DataError, "there is no chat new to continue"),
         ({"continue_from": "old.json"}, ikat.DataError, r"there is no chat old\.json to continue"),
         ({"continue_from": "simulated"}, ikat.DataError, r"not the folder of a chat \(simulated\)"),
+        (
+            {"continue_from": "interactive"},
+            ikat.DataError,
+            r"not the folder of a chat \(interactive\)",
+        ),
         ({"continue_from": "damaged"}, ikat.DataError, "is no event"),
         (
             {"continue_from": "chat", "out": "new"},
@@ -291,11 +296,13 @@ def test_what_cannot_be_begun_or_continued_is_refused_at_once(
 ):
     monkeypatch.chdir(path.parent)
     (path.parent / "old.json").write_text("[]")
-    Log.create("simulated", {"kind": "simulated"})
+    for kind in ("simulated", "interactive"):
+        Log.create(kind, {"kind": kind})
     with Log.create("damaged", {"kind": "chat"}).path.open("a") as file:
         file.write(json.dumps({"event": "turn", "session": "tea-1"}) + "\n")
     with pytest.raises(error, match=message):
         chat_of(**options)
+    assert not (path.parent / "new").exists()
 
 
 def test_nothing_is_no_question():

@@ -229,10 +229,11 @@ def test_a_server_that_names_no_team_is_refused(track, answer):
         track.server((200, json.dumps(answer))).team()
 
 
-@pytest.mark.parametrize("run_id", ["", "two words", "a\nb"])
+@pytest.mark.parametrize("run_id", ["", "two words", "a\nb", "a\tb", "a\n", "a\x00"])
 def test_a_run_id_is_one_word(track, run_id):
     with pytest.raises(UsageError, match="is not one word"):
         TrackServer("https://host", run_id)
+    assert TrackServer("https://host", "tée-1").shown == "https://host"
 
 
 @pytest.mark.parametrize(
@@ -243,10 +244,15 @@ def test_a_run_id_is_one_word(track, run_id):
         ("http://localhost:8888/sim", "http://localhost:8888/sim"),
         ("http://127.0.0.1/", "http://127.0.0.1"),
         ("http://[::1]:1", "http://[::1]:1"),
+        ("http://[::1]:8/a/", "http://[::1]:8/a"),
         ("http://host", None),
+        ("http://127.0.0.2", None),
+        ("http://localhost.example.org", None),
         ("ftp://host", None),
         ("https://", None),
         ("https://a@host", None),
+        ("https://a:word@host", None),
+        ("https://host/?run=1", None),
         ("https://host?x=1", None),
         ("host/sim", None),
     ],

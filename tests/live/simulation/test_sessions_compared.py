@@ -1,6 +1,7 @@
 """Sessions compared by hand: repeats, unknown costs, marks; and small facts of users and turns."""
 
 import math
+import threading
 import time
 from dataclasses import replace
 
@@ -140,7 +141,7 @@ def test_a_topic_of_the_track_may_end_satisfied_or_not(tmp_path, monkeypatch):
     done = simulate(
         tmp_path, {"s": Says("Rooibos.")}, users, ScriptedPlayer(), users_by="track", threads=1
     )
-    ends = {one.session: one.end for one in Log(tmp_path / "s").dialogues()}
+    ends = {dialogue.session: dialogue.end for dialogue in Log(tmp_path / "s").dialogues()}
     assert ends == {"u1": "topic ended", "u2": "satisfied"}
     assert done.table["satisfied"].tolist() == [0.5]
 
@@ -173,19 +174,23 @@ def test_a_turn_keeps_what_is_known_of_its_answer(tmp_path, monkeypatch):
 
 
 def test_sessions_under_way_stop_after_their_turn(tmp_path):
+    spent = threading.Event()
+
     class Stops(Chatty):
         def say(self, situation):
             if situation.user.id == "u1":
+                spent.set()
                 raise BudgetExceeded(spent=1.0, budget=1.0)
+            spent.wait(60)
             time.sleep(0.005)
             return "And?"
 
     users = [user("u1"), user("u2", patience=500)]
     with pytest.raises(BudgetExceeded):
         simulate(tmp_path, {"s": Says("Mate.")}, users, Stops(), threads=2)
-    kept = {one.session: len(one.turns) for one in Log(tmp_path / "s").dialogues()}
-    assert kept["u1"] == 0
-    assert kept["u2"] < 100
+    turns = {dialogue.session: len(dialogue.turns) for dialogue in Log(tmp_path / "s").dialogues()}
+    assert turns["u1"] == 0
+    assert turns["u2"] < 100
 
 
 # Users
@@ -244,9 +249,9 @@ def test_options_of_the_track_are_words_with_a_value(tmp_path, monkeypatch, word
 
 
 def test_a_grade_above_three_meets_the_open_rubric_alone():
-    open_one = Situation(user(), "s", 1, {"r2": "How hot?"}, text="95 degrees.")
+    situation = Situation(user(), "s", 1, {"r2": "How hot?"}, text="95 degrees.")
     for grade, met in [("3", []), ("4", ["r2"]), ("5", ["r2"])]:
-        assert TrackJudge(scripted(grade)[0]).met(open_one) == met
+        assert TrackJudge(scripted(grade)[0]).met(situation) == met
 
 
 def test_a_response_of_each_turn_is_judged_as_the_user_read_it(tmp_path):
