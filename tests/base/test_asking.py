@@ -465,6 +465,9 @@ def test_a_setting_of_asking_is_one_of_its_values(folder, wrong):
     [name] = wrong
     with pytest.raises(UsageError, match=f"{name}=.* is unknown"):
         Shout(scripted()[0], prompts=folder, **wrong)
+
+
+def test_statements_are_all_or_the_chosen_ones():
     with pytest.raises(UsageError, match="statements='some' is unknown"):
         ikat.Answer(scripted()[0], statements="some")
 
@@ -511,13 +514,17 @@ def test_omitted_parts_of_completions_are_all_counted(folder, turns):
 
     loop = "tea " + "and so on " * 300
     both = f"{loop}\n\n# Example 3\n# About the user\n1: I keep bees\n# Queries"
-    for operator, kept, dropped in ((Whole, loop.strip(), 1), (Collapsed, "tea and so on", 2)):
-        model, _ = scripted(both, "Oat")
-        words = operator(model, prompts=folder)(turns)["qword"].tolist()
-        assert words[0].startswith(kept)
-        assert "bees" not in words[0]
-        assert (words[0] == loop.strip(), words[1]) == (operator is Whole, "Oat")
-        assert model.ledger.frame()["dropped"].tolist() == [dropped]
+    model, _ = scripted(both, "Oat")
+    words = Whole(model, prompts=folder)(turns)["qword"].tolist()
+    assert words == [loop.strip(), "Oat"]
+    assert model.ledger.frame()["dropped"].tolist() == [1]
+    model, _ = scripted(both, "Oat")
+    first, second = Collapsed(model, prompts=folder)(turns)["qword"]
+    assert first.startswith("tea and so on")
+    assert len(first) < len(loop.strip())
+    assert "bees" not in first
+    assert second == "Oat"
+    assert model.ledger.frame()["dropped"].tolist() == [2]
 
 
 def test_what_an_unusable_completion_omits_counts_too(folder, turns):
@@ -539,11 +546,13 @@ def test_follow_ups_know_their_turn_and_all_outcomes_before(folder, turns):
 
     values = asks.ask_in_rounds(requests, then, calls=4)
     assert sorted(seen) == [(0, 1), (0, 2), (1, 1), (1, 2)]
-    failed = []
+    failures = 0
     for qid, outcomes in zip(("1_1", "1_2"), values, strict=True):
-        failed += [(qid, outcome.qid) for outcome in outcomes if isinstance(outcome, LLMFailure)]
-    assert failed
-    assert all(qid == of_failure for qid, of_failure in failed)
+        for outcome in outcomes:
+            if isinstance(outcome, LLMFailure):
+                failures += 1
+                assert outcome.qid == qid
+    assert failures == 1
 
 
 def test_a_plan_writes_stand_ins_where_answers_will_stand(folder, turns):

@@ -387,7 +387,7 @@ def test_each_column_is_had_from_its_stage_or_turns(source, columns):
         assert REPAIRS[column].startswith(source), column
 
 
-def test_the_name_of_nothing_is_not_nothing():
+def test_a_text_is_not_the_value_that_it_writes():
     for choices, wrong in (((None, "raise"), "None"), ((1, 2), "1")):
         with pytest.raises(UsageError, match=f"x='{wrong}' is unknown"):
             one_of(choices, x=wrong)

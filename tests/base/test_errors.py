@@ -71,8 +71,15 @@ def test_a_number_has_its_word_in_the_right_form(number, words, text):
 
 
 RESOURCES = (
-    *("second_llm", "responders", "retriever", "rewriter", "expander", "prompts", "texts"),
-    *("splade_model", "splade_query_model"),
+    "second_llm",
+    "responders",
+    "retriever",
+    "rewriter",
+    "expander",
+    "prompts",
+    "texts",
+    "splade_model",
+    "splade_query_model",
 )
 
 

@@ -1,5 +1,6 @@
 """What observers are told of the stages at work."""
 
+from collections.abc import Sequence
 from threading import Event
 
 import pandas as pd
@@ -163,9 +164,8 @@ def test_a_chain_has_its_number_until_its_block_ends() -> None:
         (lambda: events.in_chain(2), events.CHAIN.get),
         (lambda: events.asked_by(Event()), events.may_leave),
         (lambda: events.observed_by(_Steps()), events.OBSERVERS.get),
-        (lambda: events.hearing(), events._HEARD.get),
     ],
-    ids=["chain", "asker", "observers", "hearing"],
+    ids=["chain", "asker", "observers"],
 )
 def test_a_block_that_fails_leaves_nothing_behind(block, state) -> None:
     before = state()
@@ -177,16 +177,27 @@ def test_a_block_that_fails_leaves_nothing_behind(block, state) -> None:
     assert state() == before
 
 
+def test_a_block_that_fails_hears_nothing_afterwards() -> None:
+    with pytest.raises(KeyError), events.hearing() as heard:
+        raise KeyError
+    events.tell("llm", [("a", "answer")], 1)
+    assert heard == []
+
+
 class _Shortened(events.Observer):
     def __init__(self) -> None:
         self.words: list[int | None] = []
         self.steps: list[events.Step] = []
+        self.repairs: list[list[str]] = []
 
     def begin(self, step: events.Step) -> None:
         self.steps.append(step)
 
     def shorten(self, step: events.Step, words: int | None) -> None:
         self.words.append(words)
+
+    def repair(self, step: events.Step, reasons: Sequence[str]) -> None:
+        self.repairs.append(list(reasons))
 
 
 class Shortens(Doubled):
@@ -198,14 +209,13 @@ class Shortens(Doubled):
 
 
 def test_every_observer_is_told_of_all_that_a_stage_does() -> None:
-    first, second, repairs = _Shortened(), _Shortened(), []
-    first.repair = second.repair = lambda step, reasons: repairs.append(reasons)
+    first, second = _Shortened(), _Shortened()
     stage = Shortens()
     with events.observed_by(first, second):
         out = stage(TURNS)
-    assert (first.words, second.words) == ([50, None], [50, None])
-    assert repairs == [["first", "second"]] * 2
     for observer in (first, second):
+        assert observer.words == [50, None]
+        assert observer.repairs == [["first", "second"]]
         [step] = observer.steps
         assert (step.stage, step.outer, step.asked) == (stage, None, [])
         assert step.inp.equals(TURNS)

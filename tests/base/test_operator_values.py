@@ -462,6 +462,22 @@ def test_a_step_has_all_requests_and_is_told_how_long_it_answers():
     assert steps.told == [(Asks(), 50), (Asks(), ["why"])]
 
 
+def described_with_a_third(base):
+    """The docstring of a subclass with one argument more."""
+
+    @with_fields
+    class Later(base):
+        """Adds one.
+
+        Args:
+            third: the third one.
+        """
+
+        third: int = 3
+
+    return Later.__doc__
+
+
 def test_the_nearest_description_of_an_argument_counts():
     @with_fields
     class Described(Fields):
@@ -475,19 +491,10 @@ def test_the_nearest_description_of_an_argument_counts():
 
         hidden: int = dataclasses.field(default=0, init=False)
 
-    @with_fields
-    class Later(Described):
-        """Adds one.
-
-        Args:
-            third: the third one.
-        """
-
-        third: int = 3
-
     own = "    first: the first one, anew.\n    second: the second one,\n        of two lines."
     assert Described.__doc__ == f"Described anew.\n\nArgs:\n{own}\n"
-    assert Later.__doc__ == f"Adds one.\n\nArgs:\n    third: the third one.\n{own}\n"
+    later = described_with_a_third(Described)
+    assert later == f"Adds one.\n\nArgs:\n    third: the third one.\n{own}\n"
 
     @with_fields
     class Undescribed(Described):
@@ -544,7 +551,7 @@ def test_an_operator_leaves_comparisons_to_others():
     assert Fields(1).__eq__("x") is NotImplemented
 
 
-def test_rows_of_one_turn_are_queries_of_their_own_for_who_waits():
+def test_several_rows_of_a_turn_are_announced_as_queries():
     class Busy(Named):
         activity = "searching {queries}"
 
@@ -591,15 +598,5 @@ def test_what_is_no_argument_is_not_described_as_one():
 
         hidden: int = dataclasses.field(default=0, init=False)
 
-    @with_fields
-    class Later(Holds):
-        """Adds one.
-
-        Args:
-            third: the third one.
-        """
-
-        third: int = 3
-
     own = "    third: the third one.\n    first: the first one."
-    assert Later.__doc__ == f"Adds one.\n\nArgs:\n{own}\n"
+    assert described_with_a_third(Holds) == f"Adds one.\n\nArgs:\n{own}\n"

@@ -450,7 +450,7 @@ class Passages(Operator):
         return inp.assign(qseen="x")
 
 
-class Model2(pt.Transformer):
+class TheirModel(pt.Transformer):
     """Of another package: works on passages alone, and may ask anything."""
 
     def transform(self, inp):
@@ -461,7 +461,7 @@ class Model2(pt.Transformer):
 def test_a_stage_on_passages_keeps_the_turns_unless_it_may_ask():
     plan, frame = followed(Passages())
     assert (list(frame.columns), plan.rows) == (["qid", "query"], [])
-    theirs, frame = followed(Model2())
+    theirs, frame = followed(TheirModel())
     assert [row["model"] for row in theirs.rows] == ["unknown"]
     assert list(frame.columns) == ["qid", "query"]
 

@@ -1,12 +1,12 @@
 """The line that says what is under way: what it says, and where it is drawn."""
 
-import io
 import os
 import sys
 
 import pandas as pd
 import pytest
 from terminal import screen_of
+from terminals import Terminal
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import progress
@@ -23,25 +23,6 @@ from pyterrier_ikat.progress import (
     without_loading_bars,
 )
 from pyterrier_ikat.study.recorder import Shown
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-    def rows(self):
-        """What stands in the rows: a carriage return lets the rest of its row be written over."""
-        found = []
-        for row in self.getvalue().split("\n"):
-            cells = []
-            for part in row.split("\r"):
-                cells[: len(part)] = part
-            found.append("".join(cells).rstrip())
-        return found
-
-    def row(self):
-        """The last row, without times."""
-        return self.rows()[-1].partition(" [")[0]
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from terminals import Terminal, terminals
 
 from pyterrier_ikat import progress
 from pyterrier_ikat.progress import (
@@ -20,29 +21,6 @@ from pyterrier_ikat.progress import (
     without_bars,
     without_loading_bars,
 )
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.fixture
-def line(monkeypatch):
-    """A line in terminals of stdout and stderr that draws at once."""
-    made = Line()
-    monkeypatch.setattr(progress, "LINE", made)
-    monkeypatch.setattr(progress, "REDRAW_SECONDS", -1)
-    monkeypatch.delenv(OFF_VARIABLE, raising=False)
-    return made
-
-
-def terminals(monkeypatch):
-    """Called by the test, because pytest replaces what a fixture sets."""
-    out, error = Terminal(), Terminal()
-    monkeypatch.setattr(sys, "stdout", out)
-    monkeypatch.setattr(sys, "stderr", error)
-    return out, error
 
 
 def test_a_count_knows_how_many_there_are():

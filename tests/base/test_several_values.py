@@ -8,7 +8,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
-from test_progress_parts import Terminal
+from terminals import Terminal, terminals
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import events, names, progress
@@ -28,7 +28,7 @@ from pyterrier_ikat.operator import (
 )
 from pyterrier_ikat.order import ranks_and_scores
 from pyterrier_ikat.planning import Plan, PlanTable
-from pyterrier_ikat.progress import OFF_VARIABLE, Entry, Line, doing
+from pyterrier_ikat.progress import Entry, doing
 from pyterrier_ikat.tables import MARKS_NOTE, Cell, Column, Table, of_frame, without_levels
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "walk"]})
@@ -75,7 +75,9 @@ def test_a_class_of_a_room_is_written_as_a_user_finds_it(monkeypatch, module, na
 
 
 def test_all_unidentified_stages_are_named_in_their_order(tmp_path):
-    first, second, third = (Opaque(name, print, lambda: 1) for name in "bac")
+    first = Opaque("b", print, lambda: 1)
+    second = Opaque("a", print, lambda: 1)
+    third = Opaque("c", print, lambda: 1)
     for stage in (first, second, third):
         stage.call = stage.values[1]
     pipeline = first >> Holds() >> second >> third >> first
@@ -192,10 +194,10 @@ def test_answers_of_no_column_are_the_query_or_nothing(folder):
 
 class Repairs(events.Observer):
     def __init__(self):
-        self.told = []
+        self.reasons = []
 
     def repair(self, step, reasons):
-        self.told.append(list(reasons))
+        self.reasons.append(sorted(reasons))
 
 
 def test_every_failure_has_its_fallback_and_its_reason(folder):
@@ -204,8 +206,8 @@ def test_every_failure_has_its_fallback_and_its_reason(folder):
     with events.observed_by(repairs):
         out = Searches(model, prompts=folder, on_error="fallback")(NOTED)
     assert out["query"].tolist() == ["tea", "walk"]
-    told = [f"nothing usable in the completion 'unusable {number}'" for number in (1, 2)]
-    assert [sorted(reasons) for reasons in repairs.told] == [told]
+    reason = "nothing usable in the completion 'unusable {}'"
+    assert repairs.reasons == [[reason.format(1), reason.format(2)]]
     counts = model.ledger.frame()[["failures", "fallbacks", "dropped"]]
     assert counts.values.tolist() == [[2, 2, 0]]
 
@@ -214,11 +216,19 @@ def test_the_number_of_all_calls_is_told_before_the_first(folder, monkeypatch):
     model, _ = scripted()
     asks = Writes(model, prompts=folder)
     requests = asks.requests(NOTED)
-    told = []
-    monkeypatch.setattr(type(model), "ask", lambda self, *given: told.append(given) or [])
-    assert asks.ask_in_rounds(requests, lambda position, outcomes: None, 7) == [[], []]
-    assert asks.ask_in_rounds(requests[:1], lambda position, outcomes: None) == [[]]
-    assert [(given[0], given[2]) for given in told] == [(requests, 7), (requests[:1], 0)]
+    announced = []
+
+    def ask(self, asked, then, calls):
+        announced.append((asked, calls))
+        return []
+
+    def ask_no_more(position, outcomes):
+        return None
+
+    monkeypatch.setattr(type(model), "ask", ask)
+    assert asks.ask_in_rounds(requests, ask_no_more, 7) == [[], []]
+    assert asks.ask_in_rounds(requests[:1], ask_no_more) == [[]]
+    assert announced == [(requests, 7), (requests[:1], 0)]
 
 
 def test_a_notebook_shows_the_whole_plan():
@@ -230,14 +240,6 @@ def test_a_notebook_shows_the_whole_plan():
     assert "Total: 1 call, 1 of them new, with about 1,200 prompt" in html
 
 
-@pytest.fixture
-def line(monkeypatch):
-    made = Line()
-    monkeypatch.setattr(progress, "LINE", made)
-    monkeypatch.delenv(OFF_VARIABLE, raising=False)
-    return made
-
-
 def test_a_report_says_how_long_the_work_took(line, capsys):
     line.reports = True
     entry = Entry(desc="raw")
@@ -247,9 +249,7 @@ def test_a_report_says_how_long_the_work_took(line, capsys):
 
 
 def test_every_entry_is_forgotten_after_a_fork(monkeypatch, line):
-    out, error = Terminal(), Terminal()
-    monkeypatch.setattr(sys, "stdout", out)
-    monkeypatch.setattr(sys, "stderr", error)
+    out, error = terminals(monkeypatch)
     before = progress._Tqdm.get_lock()
     outer, inner = doing("outer"), doing("inner")
     with outer, inner:
@@ -329,14 +329,14 @@ def test_what_a_dict_holds_is_known_by_its_keys(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").write_text("")
     (tmp_path / "more").write_text("")
-    for value, found in (
+    for value, paths in (
         ({7: "./data"}, ["./data"]),
         ({"index_path": "data", "model": "more"}, ["data"]),
         ({"model": "data", "file": "more"}, ["more"]),
         ({"cache": "./data", "x": "./more"}, ["./more"]),
         (["./data", "x", "./more"], ["./data", "./more"]),
     ):
-        assert [part.path for part in held_by(Opaque("x", value))] == found
+        assert [part.path for part in held_by(Opaque("x", value))] == paths
 
 
 class FindsAlone(pt.Transformer):
@@ -415,7 +415,7 @@ def test_ties_go_by_docnos_as_texts_and_beyond_32_bits():
     assert ranks_and_scores(turn, apart)[1].tolist() == [1e300, 1.0]
 
 
-def test_a_class_with_fields_is_a_value_and_no_dataclass():
+def test_a_class_with_fields_is_shown_and_compared_by_value():
     @with_fields
     class Made(Holds):
         first: int
@@ -423,7 +423,8 @@ def test_a_class_with_fields_is_a_value_and_no_dataclass():
 
     assert repr(Made(1)) == f"{__name__}.Made(1)"
     assert repr(Made(1, "y")) == f"{__name__}.Made(1, second='y')"
-    assert (Made([1]) == Made([1]), hash(Made([1])) == hash(Made([1]))) == (True, True)
+    assert Made([1]) == Made([1])
+    assert hash(Made([1])) == hash(Made([1]))
     assert Made(1) != Made(1).without_texts()
 
 
@@ -432,13 +433,8 @@ class Deep:
         self.value = value
 
 
-class Index(pt.Artifact):
-    def __init__(self, path):
-        super().__init__(path)
-
-
 def test_an_index_is_found_as_deep_as_a_stage_is_searched(tmp_path):
-    index = Index(str(tmp_path))
+    index = pt.Artifact(str(tmp_path))
     for value in (index, Deep(index), Deep(Deep(index))):
         [part] = held_by(Opaque("x", value))
         assert (part.path, part.artifact) == (str(tmp_path), True)

@@ -390,8 +390,8 @@ def test_a_variant_is_known_by_the_dataset_that_has_it():
     assert UserJudgements("provenance").judgements(part_of(), data).kind == (
         "the topics' gold passages"
     )
-    told = "is known to be by the organisers' PTKB judgements: omit judged_by="
-    with pytest.raises(UsageError, match=told):
+    message = "is known to be by the organisers' PTKB judgements: omit judged_by="
+    with pytest.raises(UsageError, match=message):
         UserJudgements("ptkb_org", "NIST").judgements(part_of(), data)
 
 
@@ -444,7 +444,7 @@ def test_advice_on_judgements_is_for_python_or_for_commands():
         UserJudgements(pd.concat([QRELS, other])),
     ]
 
-    def told():
+    def refusals():
         messages = []
         for given in calls:
             with pytest.raises(UsageError) as refused:
@@ -455,14 +455,14 @@ def test_advice_on_judgements_is_for_python_or_for_commands():
     known = UserJudgements("provenance").judgements(OF_PASSAGES, SAMPLE).kind
     like = f"names is judged: the judged turns are like {TURNS[0]}"
     lacks = "judges turns that ikat:sample lacks (9-9_1, 9-9_2): give judgements of its turns"
-    assert told() == [
+    assert refusals() == [
         f"judged_by=... says NIST, but qrels=... provenance is known to be by {known}: "
         "omit judged_by=...",
         f"none of the turns that turns=... {like}",
         f"qrels=... {lacks}",
     ]
     with commands_advised():
-        assert told() == [
+        assert refusals() == [
             f"--judged-by says NIST, but --qrels provenance is known to be by {known}: "
             "omit --judged-by",
             f"none of the turns that --turns {like}",

@@ -227,8 +227,8 @@ def test_an_unnamed_retriever_is_bm25_and_needed():
     assert convgqr.models["retriever"].startswith("an unnamed")
     rewriters = dict.fromkeys(keys_of(convgqr)["rewriter"] + keys_of(convgqr)["expander"], "x")
     assert options_of(convgqr, rewriters)[1] == ["bm25"]
-    told = resource_differences(convgqr, {"rewriter": "x", "expander": "y", "index": "i"})
-    assert [line for line in told if line.startswith("retriever")] == [
+    lines = resource_differences(convgqr, {"rewriter": "x", "expander": "y", "index": "i"})
+    assert [line for line in lines if line.startswith("retriever")] == [
         "retriever: the paper has an unnamed one, this run BM25"
     ]
 
@@ -236,8 +236,8 @@ def test_an_unnamed_retriever_is_bm25_and_needed():
 def test_no_model_of_a_run_is_shown_with_its_address():
     gtr = find("gtr")
     mine = "openai:mine base_url=http://x api_key_env=Y temperature=1"
-    told = resource_differences(gtr, {"llm": mine, "second_llm": mine, "reranker": "r"})
-    assert [line for line in told if "llm" in line] == [
+    lines = resource_differences(gtr, {"llm": mine, "second_llm": mine, "reranker": "r"})
+    assert [line for line in lines if "llm" in line] == [
         "llm: the paper has gpt-4o, this run openai:mine temperature=1",
         "second_llm: the paper has claude-3-opus-20240229, this run openai:mine temperature=1",
     ]

@@ -278,17 +278,18 @@ def test_events_are_about_the_turn_that_they_name(log):
     log.append(SECOND)
     log.append(replace(FIRST, response="Rooibos, once more."))
     log.note({"event": "sent", "session": "1-1", "turn": 1, "seconds": 7.5})
-    [one] = log.dialogues()
-    assert [turn.response for turn in one.turns] == ["Rooibos, once more.", ""]
-    assert one.sent == {1: 7.5}
+    [dialogue] = log.dialogues()
+    assert [turn.response for turn in dialogue.turns] == ["Rooibos, once more.", ""]
+    assert dialogue.sent == {1: 7.5}
     log.note({"event": "undone", "session": "1-1", "turn": 1})
     log.append(replace(SECOND, response="Mint."))
     learned = {"event": "learned", "session": "1-1"}
     log.note(learned, learned)
-    [one] = log.dialogues()
-    assert [(turn.number, turn.response) for turn in one.turns] == [(2, "Mint.")]
-    assert one.learned is True
-    assert [turn["turn_id"] for turn in topics_of([one])[0]["turns"]] == [2]
+    [dialogue] = log.dialogues()
+    assert [(turn.number, turn.response) for turn in dialogue.turns] == [(2, "Mint.")]
+    assert dialogue.learned is True
+    [topic] = topics_of([dialogue])
+    assert [turn["turn_id"] for turn in topic["turns"]] == [2]
 
 
 @pytest.mark.parametrize("step", ["log", "compared", "message", "sending", "unsent", "stuck"])

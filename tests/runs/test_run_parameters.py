@@ -222,7 +222,7 @@ def test_advice_on_runs_is_for_python_or_for_commands(tmp_path):
     made.mkdir()
     write_parameters(made, {"method": "raw"})
 
-    def told():
+    def refusals():
         messages = [str(not_saved("chat.json", OSError(28, "No space left on device")))]
         with pytest.raises(DataError) as refused:
             RunFolder(log).check_finished()
@@ -237,14 +237,14 @@ def test_advice_on_runs_is_for_python_or_for_commands(tmp_path):
     chat = f"{log} holds a chat, not the run of a dataset's topics"
     other = f"{made} holds a run with different method ('raw', now 'ad')"
     empty = f"{occupied} is not empty and holds no finished run"
-    assert told() == [
+    assert refusals() == [
         f"{full}: save it elsewhere",
         f"{chat}: ikat.show.report shows it",
         f"{empty}: choose another out=..., or remove it",
         f"{other}: choose another out=..., or remove it",
     ]
     with commands_advised():
-        assert told() == [
+        assert refusals() == [
             f"{full}: repair that, and the next turn saves all turns",
             f"{chat}: `ikat report` shows it",
             f"{empty}: choose another --out, or remove it",

@@ -145,9 +145,12 @@ def test_a_notebook_shows_the_utterance_and_the_answer():
 def test_a_source_with_the_score_0_shows_it():
     lines = plain(sources_drawn(Turn(1, "tea?", "x", SOURCES))).split("\n")
     assert lines == [
-        *("[1] d1  (score 2.0000)", "    one"),
-        *("[2] d2  (score .0000)", "    two"),
-        *("[3] d3", "    (its text is not available)"),
+        "[1] d1  (score 2.0000)",
+        "    one",
+        "[2] d2  (score .0000)",
+        "    two",
+        "[3] d3",
+        "    (its text is not available)",
     ]
 
 

@@ -176,8 +176,18 @@ def test_the_responses_are_those_beside_the_drafts():
 
 
 KEPT = [
-    *("qutterance", "qresolved", "qrewrite", "qanswer", "qsubqueries", "qfound", "qweights"),
-    *("qptkb", "qlearned", "qaction", "qaskback", "qcitations"),
+    "qutterance",
+    "qresolved",
+    "qrewrite",
+    "qanswer",
+    "qsubqueries",
+    "qfound",
+    "qweights",
+    "qptkb",
+    "qlearned",
+    "qaction",
+    "qaskback",
+    "qcitations",
 ]
 
 

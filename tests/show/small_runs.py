@@ -1,4 +1,7 @@
-"""Rankings small enough to be worked out by hand."""
+"""Rankings and stages small enough to be worked out by hand."""
+
+import gzip
+import json
 
 import pandas as pd
 
@@ -11,3 +14,9 @@ def ranking(rows):
         {"qid": object, "docno": object}
     )
     return frame.assign(rank=frame.groupby("qid").cumcount())
+
+
+def write_stages(folder, *lines):
+    """Write what stages asked and found into the folder of a run, a line per stage and turn."""
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "stages.jsonl.gz").write_bytes(gzip.compress(text.encode()))

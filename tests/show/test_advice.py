@@ -190,14 +190,14 @@ def test_turns_go_by_the_mean_of_all_pairs_in_the_order_given():
 @pytest.mark.filterwarnings("ignore")
 def test_a_price_is_of_all_models_and_of_turns_without_passages():
     budget = Budget(price_in=1.0, price_out=10.0)
-    one, two = LLM(Priced(), budget=budget), LLM(Priced(), budget=budget)
-    find = finding(**{"tea": "a"})
-    system = ikat.Rewrite(one) >> ikat.Answer(two) >> find
-    found = ikat.advise(TEA[:2], {"a": system, "b": find}).systems
-    assert found["cost"].tolist() == [pytest.approx(0.004), 0.0]
+    rewriter, answerer = LLM(Priced(), budget=budget), LLM(Priced(), budget=budget)
+    find = finding(tea="a")
+    system = ikat.Rewrite(rewriter) >> ikat.Answer(answerer) >> find
+    systems = ikat.advise(TEA[:2], {"a": system, "b": find}).systems
+    assert systems["cost"].tolist() == [pytest.approx(0.004), 0.0]
 
 
-def test_a_ranking_that_is_none_is_told_of_its_system():
+def test_scores_that_are_no_numbers_are_told_of_their_system():
     odd = pt.apply.generic(lambda rows: rows.assign(docno="a", score="x", rank=0))
     with pytest.raises(ikat.DataError, match="odd"):
         ikat.advise(TEA, {"fine": finding(tea="a"), "odd": odd})

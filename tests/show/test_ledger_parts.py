@@ -1,11 +1,10 @@
 """Accounts of logs, refusals, and the models that a system asked."""
 
-import gzip
-import json
 import re
 
 import pandas as pd
 import pytest
+from small_runs import write_stages
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.llms import Ledger
@@ -62,8 +61,7 @@ def test_ledgers_are_several_and_at_least_one(given, told):
 
 def with_stages(path, *lines):
     path.mkdir()
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (path / "stages.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    write_stages(path, *lines)
     return RunFolder(path)
 
 

@@ -231,6 +231,10 @@ def test_an_unknown_score_leaves_a_gap():
     axes = plot_breakdown(table)
     assert axes.get_ylim() == (0, pytest.approx(1.05))
     assert axes.containers[1][0].get_ydata()[1] == 0.25
+
+
+def test_a_breakdown_is_drawn_into_the_axes_that_are_given():
+    table = table_of("depth", [1, 2], [9, 9], one=[1.0, 0.5])
     own = axes_for(width=3)
     assert plot_breakdown(table, own) is own
     assert plot_breakdown(table.rename(columns={"depth": "conversation"}), own) is own
@@ -240,6 +244,9 @@ def test_intervals_of_no_unit_name_none():
     half_widths = {"one": {1: 0.1}}
     table = table_of("depth", [1], [9], half_widths, unit=None, one=[0.5])
     assert plot_breakdown(table).get_xlabel().endswith("intervals of the means")
+
+
+def test_a_breakdown_without_rows_is_refused():
     empty = table_of("depth", [], [], one=[])
     with pytest.raises(DataError, match="the breakdown has no depth"):
         plot_breakdown(empty)
@@ -250,7 +257,6 @@ def test_a_cost_is_of_all_stages_in_the_amount_that_is_asked():
     spent = Ledger()
     spent.count("x", "m", calls=2, prompt_tokens=10, completion_tokens=5, cost=0.5)
     spent.count("y", "m", calls=1, prompt_tokens=1, completion_tokens=2, cost=0.25)
-    own = axes_for(width=3)
     for against, amount, words in (
         ("calls", 3, "LLM calls"),
         ("tokens", 18, "tokens to and from the LLM"),
@@ -260,14 +266,22 @@ def test_a_cost_is_of_all_stages_in_the_amount_that_is_asked():
         assert [box[0].get_xdata().item() for box in axes.containers] == [amount, 0]
         assert [box[0].get_ydata().item() for box in axes.containers] == [0.25, 0.5]
         assert (axes.get_xlabel(), axes.get_ylabel()) == (words, "mean nDCG@5 of 4 turns")
+    own = axes_for(width=3)
     assert plot_cost(table, {"a": spent, "b": Ledger()}, ax=own) is own
+
+
+def test_a_cost_that_cannot_be_plotted_is_refused():
+    table = pd.DataFrame({"name": ["a", "b"], "nDCG@5": [0.25, 0.5], "turns": [4, 4]})
+    spent = Ledger()
+    spent.count("x", "m", calls=2, cost=0.5)
     with pytest.raises(DataError, match="no score nDCG@5 of a, b: plot another measure"):
         plot_cost(table.assign(**{"nDCG@5": [None, None]}), {"a": spent, "b": spent})
     with pytest.raises(DataError, match="system b has no ledger among those of a, c"):
         plot_cost(table, {"a": spent, "c": spent})
-    for wrong, told in (({"measure": "AP"}, "no column AP"), ({"against": "x"}, "against='x'")):
-        with pytest.raises(UsageError, match=told):
-            plot_cost(table, {"a": spent, "b": spent}, **wrong)
+    with pytest.raises(UsageError, match="no column AP"):
+        plot_cost(table, {"a": spent, "b": spent}, measure="AP")
+    with pytest.raises(UsageError, match="against='x'"):
+        plot_cost(table, {"a": spent, "b": spent}, against="x")
 
 
 def test_a_plot_inside_a_larger_figure_is_saved_with_it(tmp_path):

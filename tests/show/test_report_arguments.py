@@ -220,16 +220,17 @@ def test_advice_is_by_default_on_ten_passages_and_twenty_turns():
 
 def test_intervals_are_of_the_unit_that_is_asked_for():
     qids = [f"{topic}-{part}_1" for topic in range(1, 7) for part in (1, 2)]
-    one = ranking([(qid, docno, -n) for qid in qids for n, docno in enumerate("xyab")])
-    tops = ["a", "xa", "a", "xa", "a", "a", "a", "xya", "a", "a", "xa", "a"]
-    rows = [
-        (qid, docno, -n) for qid, top in zip(qids, tops, strict=True) for n, docno in enumerate(top)
-    ]
+    found = ["a", "xa", "a", "xa", "a", "a", "a", "xya", "a", "a", "xa", "a"]
+    first, second = [], []
+    for qid, docnos in zip(qids, found, strict=True):
+        first += [(qid, docno, 1.0) for docno in "xyab"]
+        second += [(qid, docno, 1.0) for docno in docnos]
+    runs = {"one": ranking(first), "two": ranking(second)}
     qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
     intervals = []
     for unit in ("turn", "topic"):
-        found = report({"one": one, "two": ranking(rows)}, qrels=qrels, measures=["RR"], unit=unit)
-        intervals.append(found.means[1][0].interval)
+        content = report(runs, qrels=qrels, measures=["RR"], unit=unit)
+        intervals.append(content.means[1][0].interval)
     assert intervals[0] != intervals[1]
     assert all(interval.startswith("[+") for interval in intervals)
 

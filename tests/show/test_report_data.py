@@ -302,6 +302,9 @@ def test_groups_follow_each_other_in_overview_and_turns():
     both = content(groups=[Group("1", UNITS), Group("2", [Unit("2_1", 1, [None, None])])])
     assert len(overview(both)["scores"]) == 3
     assert [unit["name"] for unit in turns(both)["turns"]] == ["1_1", "1_2", "2_1"]
+
+
+def test_signs_that_a_page_cannot_hold_are_replaced():
     odd = content(groups=[Group("1", [Unit("1_1", 1, [None], utterance="a\x00b")])])
     assert turns(odd)["turns"][0]["utterance"] == "a\ufffdb"
     named = content(names=["a\ud800"])

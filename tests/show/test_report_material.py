@@ -1,12 +1,11 @@
 """What a report reads: runs of every form, and the topics, judgements and texts beside them."""
 
-import gzip
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from small_runs import DOCNOS, ranking
+from small_runs import DOCNOS, ranking, write_stages
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
@@ -291,8 +290,7 @@ def test_a_runs_stages_tell_queries_and_calls(tmp_path):
         {"qid": "1_2", "stage": "c", "wrote": {"query": None, "qrewrite": "z"}},
         {"qid": "1_3", "stage": "a"},
     ]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (folder.path / "stages.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    write_stages(folder.path, *lines)
     searched, found = read_stages(folder)
     assert searched == {"1_1": ["which tea", "q2", "q1"], "1_2": ["second"], "1_3": []}
     assert found["1_1"] == [
@@ -462,8 +460,7 @@ def test_a_turn_of_a_folder_has_its_words_queries_and_calls(folders):
         {"qid": "1-1_1", "stage": "a", "asked": [call], "found": [{"query": "soft paths"}]},
         {"qid": "1-1_9", "stage": "a", "found": [{"query": "of no turn"}]},
     ]
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    (folders[1].path / "stages.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    write_stages(folders[1].path, *lines)
     (run,) = read_runs(folders[1])
     assert run.turns["1-1_1"]["searched"] == ["soft paths"]
     assert run.turns["1-1_1"]["qsubqueries"] == ["easy first walk", "soft paths"]

@@ -151,7 +151,8 @@ def test_sessions_are_aligned_in_the_order_of_the_systems():
     assert aligned == {"s2": [alone, alone, None], "s1": [None, first, first]}
     reworded = dialogue(rubrics={"r": "!"})
     for other, what in (
-        *((dialogue(user="eve"), "users"), (dialogue(), "rubrics")),
+        (dialogue(user="eve"), "users"),
+        (dialogue(), "rubrics"),
         (reworded, "rubrics"),
     ):
         told = f"session s1 has different {what} in two and three: compare"
@@ -369,26 +370,20 @@ def test_a_page_counts_its_sessions_users_and_completions(log):
 def test_a_page_has_its_scores_and_the_logged_baseline(log, monkeypatch):
     monkeypatch.setattr(sessions.Report, "of", classmethod(lambda cls, content: content))
     spends = {"one": Spend(4, cost=0.5), "two": Spend(1, cost=0.25)}
-    runs = {
-        name: log(name, turn(spend=spend, met=("r1",)), end="satisfied")
-        for name, spend in spends.items()
-    }
+    runs = {}
+    for name, spend in spends.items():
+        runs[name] = log(name, turn(spend=spend, met=("r1",)), end="satisfied")
     runs["one"].compare("two()")
     content = report_sessions(runs, None, None, 1)
     assert content.names == ["two", "one"]
     [group] = content.groups
     measures = [measure.name for measure in content.measures]
-    two, one = (dict(zip(measures, scores, strict=True)) for scores in group.units[0].scores)
-    assert [two["calls"], one["calls"], two["cost"], one["cost"]] == [1, 4, 0.25, 0.5]
-    calls = [side.facts.split(", ")[-2] for side in group.units[0].sides]
-    assert calls == ["1 LLM call", "4 LLM calls"]
-    assert [column.name for column in content.columns if column.name not in measures] == [
-        "sessions",
-        "satisfied",
-        "turns",
-        "seconds",
-    ]
-    assert {name: lines[0] for name, lines in content.made.items()} == {
-        "one": "one()",
-        "two": "two()",
-    }
+    [two, one] = group.units[0].scores
+    calls, cost = measures.index("calls"), measures.index("cost")
+    assert [two[calls], one[calls], two[cost], one[cost]] == [1, 4, 0.25, 0.5]
+    facts = [side.facts.split(", ")[-2] for side in group.units[0].sides]
+    assert facts == ["1 LLM call", "4 LLM calls"]
+    further = [column.name for column in content.columns if column.name not in measures]
+    assert further == ["sessions", "satisfied", "turns", "seconds"]
+    expressions = {name: lines[0] for name, lines in content.made.items()}
+    assert expressions == {"one": "one()", "two": "two()"}

@@ -1,6 +1,7 @@
 """Second values and rare branches of what is shown: the second log, turn, model and folder."""
 
 import json
+import re
 import warnings
 
 import matplotlib
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 from ir_measures import AP, RR, P
 from parsed_page import Page
-from small_runs import DOCNOS, ranking
+from small_runs import DOCNOS, ranking, write_stages
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
@@ -18,7 +19,7 @@ from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Dialogue, Log, Turn
 from pyterrier_ikat.show.ledgers import ledger, ledger_frame
 from pyterrier_ikat.show.plots import axes_for, plot_breakdown, save_plot
-from pyterrier_ikat.show.report import Report, _describe_run, reasons
+from pyterrier_ikat.show.report import Report, _describe_run, reasons, turns
 from pyterrier_ikat.show.report.content import Call
 from pyterrier_ikat.show.report.material import Material, RunData, find_material, read_runs
 from pyterrier_ikat.show.report.rankings import cut_words, passages_by_turn
@@ -54,10 +55,13 @@ def log(tmp_path):
 
 def content_of(monkeypatch, logs, baseline=None):
     monkeypatch.setattr(Report, "of", classmethod(lambda cls, content: content))
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         content = report_sessions(logs, baseline, None, 1)
-    skipped = [str(one.message) for one in told if one.category is NoConversationWarning]
+    skipped = []
+    for warning in caught:
+        if warning.category is NoConversationWarning:
+            skipped.append(str(warning.message))
     return content, skipped
 
 
@@ -71,9 +75,9 @@ def content_of(monkeypatch, logs, baseline=None):
     ],
 )
 def test_one_simulation_among_logs_leaves_speed_open(log, monkeypatch, kinds, faster):
-    logs = {
-        kind + name: log(name, "ann", kind=kind) for name, kind in zip("ab", kinds, strict=True)
-    }
+    logs = {}
+    for name, kind in zip("ab", kinds, strict=True):
+        logs[name] = log(name, "ann", kind=kind)
     content, _ = content_of(monkeypatch, logs)
     assert any(note.startswith("Seconds depend") for note in content.notes) is not faster
     seconds = [measure.better for measure in content.columns if measure.name == "seconds"]
@@ -82,10 +86,10 @@ def test_one_simulation_among_logs_leaves_speed_open(log, monkeypatch, kinds, fa
 
 def test_every_log_without_a_conversation_is_named(log, monkeypatch):
     logs = {"none": log("none"), "one": log("one", "ann", "ben"), "nil": log("nil")}
-    content, told = content_of(monkeypatch, logs)
+    content, warned = content_of(monkeypatch, logs)
     assert (content.names, list(content.made)) == (["one"], ["one"])
     skipped = [f"{name} has no conversation yet" for name in ("none", "nil")]
-    assert [sentence.partition(" and is")[0] for sentence in told] == skipped
+    assert [sentence.partition(" and is")[0] for sentence in warned] == skipped
     notes = [note.partition(" and is")[0] for note in content.notes if "is not shown" in note]
     assert notes == skipped
     assert content.facts == "2 sessions of 2 users."
@@ -120,11 +124,9 @@ def failing(folder=None, qid="9-1_1"):
 
 
 def with_stages(folder, *qids):
-    import gzip
-
     calls = [{"failure": "the model refused: no"}, {"completion": "Tea."}]
-    lines = [json.dumps({"qid": qid, "stage": "a", "asked": calls}) + "\n" for qid in qids]
-    (folder / "stages.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode()))
+    lines = [{"qid": qid, "stage": "a", "asked": calls} for qid in qids]
+    write_stages(folder, *lines)
     return folder
 
 
@@ -148,16 +150,16 @@ def test_an_unfinished_run_has_the_account_of_its_starts(tmp_path):
     partial.mkdir()
     events = [{"stage": "a", "model": "m", "calls": calls, "cost": 0.25} for calls in (1, 2)]
     (partial / "costs.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    for given, name in ((partial, "qr.partial"), (tmp_path / "qr", "qr")):
-        frame = ledger_frame([given])
+    for path, name in ((partial, "qr.partial"), (tmp_path / "qr", "qr")):
+        frame = ledger_frame([path])
         assert frame[["system", "stage", "calls", "cost"]].values.tolist() == [[name, "a", 3, 0.5]]
-    with pytest.raises(DataError, match="aqd"):
+    with pytest.raises(DataError, match=re.escape(str(tmp_path / "aqd"))):
         ledger_frame([partial, tmp_path / "aqd"])
 
 
 def test_each_turn_of_a_frame_has_its_own_values():
-    found = ranking([("1_2", "c", 2.0), ("1_1", "a", 2.0), ("1_1", "b", 1.0)])
-    frame = found.assign(
+    results = ranking([("1_2", "c", 2.0), ("1_1", "a", 2.0), ("1_1", "b", 1.0)])
+    frame = results.assign(
         query=["walk", "tea", "tea"],
         qrewrite=["Which walk?", "Which tea?", "Which tea?"],
         qstatements=column([[("3", 0.5)], [("1", 1.0)], [("1", 1.0)]]),
@@ -200,15 +202,15 @@ def test_a_submission_is_read_with_the_dataset_it_is_of(tmp_path, sample):
         turn_of("1-1_2", "In August.", "6", DOCNOS[2:3]),
     ]
     path = tmp_path / "mine.json"
-    given = {"run_name": "theirs", "run_type": "automatic", "turns": turns}
-    path.write_text(json.dumps(given), encoding="utf-8")
+    submission = {"run_name": "theirs", "run_type": "automatic", "turns": turns}
+    path.write_text(json.dumps(submission), encoding="utf-8")
     (run,) = read_runs(path)
     assert run.turns == {
         "1-1_1": {"response": "Take the heath.", "qstatements": [("2", 1.0)], "used": [DOCNOS[0]]},
         "1-1_2": {"response": "In August.", "qstatements": [("6", 1.0)], "used": [DOCNOS[2]]},
     }
     turns[1]["turn_id"] = "77-1_1"
-    path.write_text(json.dumps(given), encoding="utf-8")
+    path.write_text(json.dumps(submission), encoding="utf-8")
     assert list(read_runs(path)[0].turns) == ["1-1_1", "77-1_1"]
     with pytest.raises(DataError, match="77-1_1"):
         read_runs(path, sample)
@@ -230,8 +232,6 @@ def test_missed_passages_are_those_of_each_turn():
 
 
 def test_calls_of_all_turns_have_to_fit(monkeypatch):
-    from pyterrier_ikat.show.report import turns
-
     monkeypatch.setattr(turns, "MESSAGE_LENGTHS", (None, 2))
     calls = {}
     for number, word in enumerate(("rooibos", "verbena"), 1):
@@ -251,9 +251,8 @@ def test_a_run_is_described_by_all_that_is_said_of_it():
     parameters = {"expression": "a >> b", "notes": ["n1", "n2"], "deviations": ["d1", "d2"]}
     run = RunData("a", None, parameters=parameters)
     assert _describe_run(run) == ["a >> b", "No LLM calls.", "d1", "d2", "n1", "n2"]
-    assert _describe_run(RunData("a", None, parameters={"expression": "a"})) == [
-        *("a", "No LLM calls."),
-    ]
+    plain = RunData("a", None, parameters={"expression": "a"})
+    assert _describe_run(plain) == ["a", "No LLM calls."]
 
 
 def test_every_second_conversation_has_a_strip():
@@ -279,9 +278,8 @@ def test_no_part_of_a_description_but_its_settings_is_shown():
     header = {"expression": "a >> b", "system": "mine", "turns": 3}
     for name in ("stages", "parts", "prompts", "players_prompts", "memory_prompts", "users_sha256"):
         header[name] = {"x": 1}
-    assert _describe({**header, "seed": 0, "judge": ""}) == [
-        *("a >> b", "turns: 3", "seed: 0", "judge: "),
-    ]
+    described = _describe({**header, "seed": 0, "judge": ""})
+    assert described == ["a >> b", "turns: 3", "seed: 0", "judge: "]
 
 
 def notes_of(**wrote):
@@ -307,25 +305,25 @@ def test_repairs_are_said_as_their_reader_types_them(log, tmp_path):
     run, made = RunData("one", ranking([("1_1", "a", 1.0)])), log("sims", "ann")
     twice = [made.folder, str(made.folder)]
 
-    def told():
+    def repairs():
         with pytest.raises(UsageError) as qrels:
             find_material([run], None, tmp_path / "none", None)
         with pytest.raises(UsageError) as names:
             ledger_frame(twice)
         with pytest.raises(UsageError) as unit:
             refuse_arguments({"one": made}, dataset=None, unit="user", turns=["1_1"])
-        loader = find_material([run], None, None, None).notes[1]
+        no_texts = find_material([run], None, None, None).notes[1]
         return (
             str(qrels.value).rpartition(" ")[2],
             str(names.value).partition(": ")[2],
             str(unit.value).partition(" ")[0],
-            loader.partition(": ")[2].partition(",")[0],
+            no_texts.partition(": ")[2].partition(",")[0],
         )
 
     python = ("frame", "give each its name, {name: folder, ...}", "unit=...", "give texts=")
-    assert told() == python
+    assert repairs() == python
     with commands_advised():
-        assert told() == ("file", "rename a folder", "--unit", "give --index PATH")
+        assert repairs() == ("file", "rename a folder", "--unit", "give --index PATH")
 
 
 def test_a_dataset_that_nobody_knows_is_told_by_a_note():
@@ -338,7 +336,8 @@ def test_a_dataset_that_nobody_knows_is_told_by_a_note():
 
 @pytest.mark.parametrize("error", [DataError, UsageError])
 def test_what_a_collection_lacks_is_left_out(sample, monkeypatch, error):
-    plain, answers = sample.get_topics().head(2), sample.get_answers()
+    plain = sample.get_topics().head(2)
+    answers = sample.get_answers()
 
     def topics(self, variant=None):
         if variant == "manual":
@@ -381,10 +380,10 @@ def test_as_many_measures_are_explained_as_a_page_has_room(monkeypatch, most, ex
     runs = [RunData(name, found) for name in "ab"]
     qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "b", "label": 1})
     scores = {qid: [[1.0] * 3] * 2 for qid in ("1_1", "1_2")}
-    told = reasons_by_turn(runs, qrels, scores, [P @ 1, RR, AP])
+    texts = reasons_by_turn(runs, qrels, scores, [P @ 1, RR, AP])
     names = ["P(rel=1)@1", "RR(rel=1)", "AP(rel=1)"][:explained]
     alike = [f"No difference in {name}: both rank the relevant passages alike." for name in names]
-    assert told == {qid: [[], alike] for qid in ("1_1", "1_2")}
+    assert texts == {qid: [[], alike] for qid in ("1_1", "1_2")}
 
 
 @pytest.mark.parametrize(

@@ -445,5 +445,5 @@ def test_a_number_names_a_baseline_in_the_order_that_was_given():
     systems = {"y": Finds("a"), "x": Finds("a", "b", "c")}
     for baseline, better in ((0, [None, 2]), (1, [0, None])):
         table = ikat.experiment(systems, **data(), measures=["RR"], baseline=baseline, unit="turn")
-        rows = table["RR(rel=1) +"]
-        assert [None if pd.isna(row) else row for row in rows] == better
+        wins = table["RR(rel=1) +"].astype(object)
+        assert wins.where(wins.notna(), None).tolist() == better

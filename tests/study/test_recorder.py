@@ -1,38 +1,25 @@
 """What a stage wrote, found and scored; what each call costs, over all starts of a run."""
 
-import gzip
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
+from recorded_lines import Gives, lines_kept
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.events import observed_by
 from pyterrier_ikat.llms import FatalLLMError, Ledger
 from pyterrier_ikat.llms.ledger import Entry
-from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.study.recorder import Account, Recorder, Spending, ledger_of
-
-
-class Gives(Operator):
-    """A stage with a fixed result."""
-
-    def __init__(self, result):
-        super().__init__()
-        self.result = result
-
-    def transform(self, inp):
-        return self.result
 
 
 def recorded(inp, out, qids=("a",)):
     recorder = Recorder(list(qids), lambda text: "stage")
     with observed_by(recorder):
         Gives(out)(inp)
-    packed = recorder.take(list(qids))
-    return [json.loads(line) for line in gzip.decompress(packed).splitlines()] if packed else []
+    return lines_kept(recorder, qids)
 
 
 TURNS = pd.DataFrame({"qid": ["a", "b"], "query": ["tea", "milk"], "qx": [1, 2], "other": [0, 0]})
@@ -380,15 +367,14 @@ def test_turns_with_one_query_are_scored_each_for_itself():
     recorder = Recorder(["a", "b"], str)
     with observed_by(recorder):
         Gives(same.assign(score=[9.0, 8.0, 7.0]))(same)
-    packed = recorder.take(["a", "b"])
-    lines = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
+    lines = lines_kept(recorder, ["a", "b"])
     assert [(line["qid"], line["scored"][0]["scores"]) for line in lines] == [
         ("a", [9.0, 8.0]),
         ("b", [7.0]),
     ]
 
 
-def test_scores_of_zero_are_scores_of_what_had_none():
+def test_scores_of_zero_count_where_there_were_none():
     unscored = FOUND.drop(columns=["score", "rank"])
     [line] = recorded(unscored, FOUND.assign(score=0.0))
     assert line["scored"][0]["scores"] == [0.0, 0.0]

@@ -184,6 +184,6 @@ def test_systems_of_one_kind_share_its_index_and_others_do_not(both):
     assert type(dense.retriever) is DenseRetriever
 
 
-def test_the_retriever_is_no_stage_before_it(words):
+def test_the_retriever_of_a_system_is_told_from_its_stages(words):
     system = opened("raw", index=words)
     assert type(system.retriever) is BM25

@@ -1,12 +1,12 @@
 """Several runs in one folder and their costs: of any name, of any price, at any second start."""
 
-import gzip
 import json
 import warnings
 
 import pandas as pd
 import pytest
 from fakes import scripted
+from recorded_lines import Gives, lines_kept
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
@@ -148,9 +148,9 @@ def test_batches_of_a_run_under_way_are_added_in_all_columns(tmp_path):
 def test_all_batches_that_wait_are_named_and_the_others_kept(tmp_path):
     waits = Finds(t1_1=BatchUnderWay(["one"]), t1_3=BatchUnderWay(["three", "more"]))
     other = Finds("b", t1_1=BatchUnderWay(["other"]))
-    with pytest.raises(BatchUnderWay) as told:
+    with pytest.raises(BatchUnderWay) as caught:
         run({"x": waits, "y": other}, tmp_path, turns_at_once=1)
-    assert told.value.waiting == ["one", "three", "more", "other"]
+    assert caught.value.waiting == ["one", "three", "more", "other"]
     assert waits.seen == [["1_1"], ["1_2"], ["1_3"]]
     again = Finds()
     done = run({"x": again}, tmp_path, turns_at_once=9)
@@ -177,14 +177,14 @@ def test_an_unjudged_turn_without_passages_is_told_by_name(tmp_path):
 def test_all_systems_that_failed_are_told_with_the_first_cause(tmp_path):
     first = Finds(t1_2=ZeroDivisionError("by zero"))
     second = Finds("b", t1_1=DataError("no such thing"))
-    with pytest.raises(SystemFailed) as told:
+    with pytest.raises(SystemFailed) as caught:
         run({"x": first, "y": second, "z": Finds()}, tmp_path)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         "x failed: ZeroDivisionError: by zero; y failed: no such thing. "
         "What is finished is kept: run again after the repair"
     )
-    assert list(told.value.failed) == ["x", "y"]
-    assert told.value.__cause__ is first.answers["t1_2"]
+    assert list(caught.value.failed) == ["x", "y"]
+    assert caught.value.__cause__ is first.answers["t1_2"]
     assert RunFolder(tmp_path / "z").complete
 
 
@@ -230,17 +230,10 @@ def test_each_model_of_a_call_counts_in_the_studys_ledger(tmp_path):
     assert done.ledger.frame().empty
 
 
-def test_a_study_has_the_turns_of_all_its_systems():
+def test_chosen_turns_are_in_the_order_of_the_topics():
     study = Study({"x": Finds()}, topics=TOPICS, qrels=QRELS)
-    assert study.asked == {"1_1", "1_2", "1_3"}
-    assert (study.judged, study.unasked, study.dataset, study.data) == (
-        ["1_1", "1_2"],
-        [],
-        None,
-        None,
-    )
-    fewer = Study({"x": Finds()}, topics=TOPICS[1:], qrels=QRELS)
-    assert (fewer.judged, fewer.unasked, fewer.labels) == (["1_2"], ["1_1"], {"1_2": {"b": 1}})
+    assert study.turns_of(study.systems[0]).ids == ("1_1", "1_2", "1_3")
+    assert (study.judged, study.unasked) == (["1_1", "1_2"], [])
     chosen = Study({"x": Finds()}, topics=TOPICS, qrels=QRELS, turns=["1_3", "1_2"])
     assert chosen.turns_of(chosen.systems[0]).ids == ("1_2", "1_3")
     assert (chosen.judged, chosen.unasked) == (["1_2"], [])
@@ -249,25 +242,13 @@ def test_a_study_has_the_turns_of_all_its_systems():
 # The recorder
 
 
-class Gives(Operator):
-    """A stage with a fixed result."""
-
-    def __init__(self, result):
-        super().__init__()
-        self.result = result
-
-    def transform(self, inp):
-        return self.result
-
-
 def test_stages_are_recorded_in_order_turn_by_turn():
     first = TOPICS[:2].assign(qa=["x", "y"])
     second = first.assign(qb=[1, None], docno=["a", "b"], score=[2.0, 1.0])
     recorder = Recorder(["1_2", "1_1"], lambda text: "stage")
     with observed_by(recorder):
         Gives(second)(Gives(first)(TOPICS[:2]))
-    packed = recorder.take(["1_1", "1_2"])
-    lines = [json.loads(line) for line in gzip.decompress(packed).splitlines()]
+    lines = lines_kept(recorder, ["1_1", "1_2"])
     found = {"1_1": ("tea", "a", 2.0), "1_2": ("milk", "b", 1.0)}
     expected = []
     for qid, value in (("1_1", "x"), ("1_2", "y")):
@@ -284,10 +265,9 @@ def test_stages_are_recorded_in_order_turn_by_turn():
 # Comparisons
 
 
-def compared(systems, *data, **options):
-    return ikat.experiment(
-        systems, **({"topics": TOPICS, "qrels": QRELS} | options)
-    ).values.tolist()
+def compared(systems, **options):
+    table = ikat.experiment(systems, **({"topics": TOPICS, "qrels": QRELS} | options))
+    return table.values.tolist()
 
 
 def test_an_experiment_is_on_the_chosen_turns_and_measures():
@@ -314,26 +294,26 @@ def test_all_batches_of_an_experiment_are_sent_before_it_ends():
         "y": Finds("b"),
         "z": Finds("c", t1_2=BatchUnderWay(["two", "three"])),
     }
-    with pytest.raises(BatchUnderWay) as told:
+    with pytest.raises(BatchUnderWay) as caught:
         compared(systems, measures=["R@1"])
-    assert told.value.waiting == ["one", "two", "three"]
+    assert caught.value.waiting == ["one", "two", "three"]
     assert systems["y"].seen == [["1_1", "1_2"]]
 
 
 def test_a_unit_and_a_baseline_are_checked_before_anything_runs(tmp_path):
     model, backend = scripted()
     systems = {"x": ikat.Rewrite(model) >> Finds(), "y": Finds("b")}
-    for options, told in (
-        ({"unit": "village", "baseline": "x"}, "village"),
-        ({"unit": "turn"}, "unit"),
-        ({"baseline": "x.repeat-2", "repeats": 2}, "x.repeat-2"),
-        ({"baseline": "z"}, "z"),
+    for options, message in (
+        ({"unit": "village", "baseline": "x"}, "unit='village' is unknown"),
+        ({"unit": "turn"}, "unit='turn' .*: give baseline="),
+        ({"baseline": "x.repeat-2", "repeats": 2}, "'x.repeat-2' is not one of the systems"),
+        ({"baseline": "z"}, "'z' is not one of the systems"),
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with pytest.raises(UsageError, match=told):
+            with pytest.raises(UsageError, match=message):
                 run(systems, tmp_path, **options)
-            with pytest.raises(UsageError, match=told):
+            with pytest.raises(UsageError, match=message):
                 ikat.plan(systems, topics=TOPICS, **options)
     assert (backend.asked, systems["y"].seen, list(tmp_path.iterdir())) == ([], [], [])
     assert ikat.plan(systems, topics=TOPICS, baseline="y", unit="turn").total["calls"] == 3
@@ -376,7 +356,7 @@ def test_passages_of_one_score_are_stored_in_their_order(tmp_path):
     assert done.runs["x"].scores["P(rel=1)@1"] == [0.0, 0.0]
 
 
-def test_only_a_system_with_no_judged_turn_found_nothing(tmp_path):
+def test_a_system_that_found_no_judged_turn_is_not_tested(tmp_path):
     systems = {
         "x": Finds(),
         "y": Finds("b", t1_1=[]),

@@ -1,12 +1,11 @@
 """What a study checks and knows of a dataset, its judgements, repeats, models and their ledgers."""
 
-import gzip
-import json
 import warnings
 
 import pandas as pd
 import pyterrier as pt
 import pytest
+from recorded_lines import lines_kept
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
@@ -302,8 +301,7 @@ def recorded(*steps, qids=("a",)):
     recorder = Recorder(list(qids), lambda text: "stage")
     for step in steps:
         recorder.end(step)
-    packed = recorder.take(list(qids))
-    return [json.loads(line) for line in gzip.decompress(packed).splitlines()] if packed else []
+    return lines_kept(recorder, qids)
 
 
 FRAME = pd.DataFrame({"qid": ["a"], "query": ["tea"]})
@@ -493,10 +491,9 @@ def test_turns_that_are_taken_leave_the_others_their_sub_queries():
     request = Request([{"role": "user", "content": "Milk?"}], "ask", "b::0")
     inner = two.drop(columns="qid_0")
     recorder.end(Step(Finds(), inner, out=inner, asked=[(request, ANSWER)]))
-    [line] = gzip.decompress(recorder.take(["b"])).splitlines()
-    said = json.loads(line)
-    assert (said["qid"], len(said["asked"])) == ("b", 1)
-    assert said["stage"] == f"<{Finds()!r}>"
+    [line] = lines_kept(recorder, ["b"])
+    assert (line["qid"], len(line["asked"])) == ("b", 1)
+    assert line["stage"] == f"<{Finds()!r}>"
 
 
 def test_requests_of_a_stage_that_joins_belong_to_the_turn():
