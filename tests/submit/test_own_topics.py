@@ -3,30 +3,11 @@
 import json
 import warnings
 
-import pandas as pd
 import pytest
-from two_turns import IDS, Data, text_of, valid
+from two_turns import IDS, Data, made_run, text_of, valid
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import RefusedError, read_submission, write_submission
-
-
-def made_run(folder, data, scores=(3.0, 2.0, 1.0), **columns):
-    """A finished run of three passages a turn, the first of which is used."""
-    found = pd.DataFrame(
-        {"docno": IDS[:3], "score": scores, "rank": range(3), "used": [True, False, False]}
-    )
-    topics = data.get_topics()
-    run = RunFolder(folder)
-    run.write(
-        topics,
-        topics.merge(found, how="cross").assign(qanswer="Yes.", **columns),
-        pd.DataFrame(),
-        pd.DataFrame(),
-        {},
-    )
-    return run
 
 
 @pytest.mark.parametrize("year", [2023, 2024])

@@ -91,6 +91,11 @@ def lines_of(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def write_turns(run, *lines):
+    """Replace the lines of the run's turns."""
+    (run.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+
+
 def test_each_task_has_its_line_with_ten_passages_and_response(run, data, tmp_path):
     path = tmp_path / "rag.jsonl"
     assert write_predictions(run, data, path, run_type="rag") == []
@@ -310,7 +315,7 @@ def plain(data, tmp_path):
     """A run folder with a draft, a response and one passage for two of the three turns."""
     topics = data.get_topics()
     found = topics[:2].assign(docno="0-0-9", score=1.0, rank=0, used=True)
-    found = found.assign(qanswer="Yes, a caf\u00e9.", qdraft="A draft.")
+    found = found.assign(qanswer="Yes, a café.", qdraft="A draft.")
     folder = RunFolder(tmp_path / "plain")
     folder.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
     return folder
@@ -322,23 +327,28 @@ def test_a_turn_without_passages_and_response_has_its_line(plain, data, tmp_path
     assert [len(line["contexts"]) for line in lines_of(tmp_path / "a.jsonl")] == [1, 1, 0]
     with pytest.raises(DataError, match=r"turn b<::>1, predictions\[0\].text: it is empty"):
         write_predictions(plain, data, tmp_path / "b.jsonl", run_type="rag")
-    path = plain.path / "turns.jsonl"
-    first, second, third = (json.loads(line) for line in path.read_text().splitlines())
-    third["response"] = "No."
-    path.write_text("\n".join(map(json.dumps, (first, second, third))))
+    first, second, third = lines_of(plain.path / "turns.jsonl")
+    write_turns(plain, first, second, third | {"response": "No."})
     write_predictions(plain, data, tmp_path / "b.jsonl", run_type="rag")
     said = [line["predictions"][0]["text"] for line in lines_of(tmp_path / "b.jsonl")]
-    assert said == ["Yes, a caf\u00e9."] * 2 + ["No."]
-    assert "caf\u00e9" in (tmp_path / "b.jsonl").read_text(encoding="utf-8")
-    path.write_text("\n".join(json.dumps(turn | {"response": ""}) for turn in (first, second)))
+    assert said == ["Yes, a café."] * 2 + ["No."]
+    assert "café" in (tmp_path / "b.jsonl").read_text(encoding="utf-8")
+
+
+def test_predictions_need_the_turns_of_the_dataset(plain, data, tmp_path):
+    turns = [{"qid": qid, "response": ""} for qid in ("a<::>1", "a<::>2", "b<::>1", "z", "y")]
+    out = tmp_path / "out.jsonl"
+    write_turns(plain, *turns[:3])
     with pytest.raises(UsageError, match="plain has no responses"):
-        write_predictions(plain, data, tmp_path / "c.jsonl", run_type="rag")
+        write_predictions(plain, data, out, run_type="rag")
+    write_turns(plain, *turns[:2])
     with pytest.raises(DataError, match=r"plain lacks turns of mtrag:mini \(b<::>1, 1 in all\)"):
-        write_predictions(plain, data, tmp_path / "c.jsonl", run_type="retrieval")
-    more = [{"qid": qid} for qid in ("a<::>1", "a<::>2", "b<::>1", "z", "y")]
-    path.write_text("\n".join(map(json.dumps, more)))
-    with pytest.raises(DataError, match=r"plain has turns that aren't in mtrag:mini \(y, 2 in al"):
-        write_predictions(plain, data, tmp_path / "c.jsonl", run_type="retrieval")
+        write_predictions(plain, data, out, run_type="retrieval")
+    write_turns(plain, *turns)
+    foreign = r"plain has turns that aren't in mtrag:mini \(y, 2 in all\)"
+    with pytest.raises(DataError, match=foreign):
+        write_predictions(plain, data, out, run_type="retrieval")
+    assert not out.exists()
 
 
 def test_passages_whose_texts_are_in_an_index_have_none(plain, data, tmp_path, monkeypatch):
@@ -394,26 +404,28 @@ def test_advice_on_predictions_is_for_python_or_for_commands(data, tmp_path):
     found = topics.assign(docno="1-0-9", score=1.0, rank=0)
     run.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
 
-    def told():
+    def messages():
         with pytest.raises(UsageError) as silent:
             write_predictions(run, data, tmp_path / "out.jsonl", run_type="rag")
-        messages = [str(silent.value)]
-        for names in ({"run_id": "mine", "team": None}, {"run_id": "", "team": "t"}):
-            with pytest.raises(UsageError) as nameless:
-                write_reports(run, tmp_path / "out.jsonl", **names)
-            messages.append(str(nameless.value))
-        return messages
+        with pytest.raises(UsageError) as without_team:
+            write_reports(run, tmp_path / "out.jsonl", run_id="mine", team=None)
+        with pytest.raises(UsageError) as without_name:
+            write_reports(run, tmp_path / "out.jsonl", run_id="", team="t")
+        return str(silent.value), str(without_team.value), str(without_name.value)
 
-    silent = f"{run.path} has no responses: run a system that ends with Respond"
+    without_responses = f"{run.path} has no responses: run a system that ends with Respond"
     instead = "or give the run type retrieval"
-    nameless = "a report names run and team: give"
-    assert told() == [
-        f"{silent} (such as rtg, or any system >> ikat.Respond(llm)), {instead}",
-        *[f"{nameless} run_id=... and team=..."] * 2,
-    ]
+    nameless = "a report names run and team: give run_id=... and team=..."
+    assert messages() == (
+        f"{without_responses} (such as rtg, or any system >> ikat.Respond(llm)), {instead}",
+        nameless,
+        nameless,
+    )
+    nameless = "a report names run and team: give --run-id and --team"
     with commands_advised():
-        assert told() == [
-            f"{silent} (such as `ikat run rtg ...`), {instead}",
-            *[f"{nameless} --run-id and --team"] * 2,
-        ]
+        assert messages() == (
+            f"{without_responses} (such as `ikat run rtg ...`), {instead}",
+            nameless,
+            nameless,
+        )
     assert not (tmp_path / "out.jsonl").exists()

@@ -4,12 +4,10 @@ import copy
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
-from two_turns import DATA, IDS, Data, text_of, turns_of, valid
+from two_turns import DATA, IDS, Data, made_run, text_of, turns_of, valid
 
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import RefusedError, read_submission, validate, write_submission
 from pyterrier_ikat.submit.checks import find_statement_id
 from pyterrier_ikat.submit.problem import (
@@ -279,15 +277,6 @@ def test_a_score_of_0_is_no_missing_one(tmp_path):
     document["turns"][0]["responses"][0]["ptkb_provenance"][1]["score"] = 0.0
     (tmp_path / "run").write_text(text_of(document))
     assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("1", 1.0), ("2", 0.0)]
-
-
-def made_run(folder, data, scores=(3.0, 2.0, 1.0), **columns):
-    found = pd.DataFrame({"docno": IDS[:3], "score": scores, "rank": range(3), "used": True})
-    topics = data.get_topics()
-    results = topics.merge(found, how="cross").assign(**({"qanswer": "Yes."} | columns))
-    run = RunFolder(folder)
-    run.write(topics, results, pd.DataFrame(), pd.DataFrame(), {})
-    return run
 
 
 def test_scores_are_written_as_32_bit_readers_read_them(tmp_path):

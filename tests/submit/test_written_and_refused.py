@@ -5,7 +5,7 @@ import warnings
 
 import pandas as pd
 import pytest
-from two_turns import IDS, Data, text_of, turns_of, valid
+from two_turns import IDS, Data, made_run, text_of, turns_of, valid
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
@@ -22,18 +22,6 @@ from pyterrier_ikat.submit.problem import (
 from pyterrier_ikat.submit.submissions import ResponseCutWarning, UncitedWarning
 
 HEADER = {2023: {}, 2024: {}, 2025: {"team": "t"}}
-
-
-def made_run(folder, data, **columns):
-    """A finished run of three passages a turn, the first of which is used."""
-    found = pd.DataFrame(
-        {"docno": IDS[:3], "score": [3.0, 2.0, 1.0], "rank": range(3), "used": [True, False, False]}
-    )
-    topics = data.get_topics()
-    results = topics.merge(found, how="cross").assign(**({"qanswer": "Yes."} | columns))
-    run = RunFolder(folder)
-    run.write(topics, results, pd.DataFrame(), pd.DataFrame(), {})
-    return run
 
 
 def write(run, year, path, **header):
@@ -351,35 +339,32 @@ def test_the_sample_is_submitted_like_2023(tmp_path):
 
 def test_advice_on_submissions_is_for_python_or_for_commands(tmp_path):
     data = Data(2024)
-    no_year = ikat.dataset("cast:2019")
-    made = RunFolder(tmp_path / "plain")
-    topics = data.get_topics()
-    found = topics.assign(docno="a", score=1.0, rank=0)
-    made.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
-    (tmp_path / "of_2023").write_text(json.dumps(valid(2023)))
-    (tmp_path / "long").write_text(json.dumps(valid(2024)))
-    turns = valid(2024)["turns"]
+    without_responses = made_run(tmp_path / "silent", data, qanswer=None)
+    of_2023, deep = tmp_path / "of_2023", tmp_path / "deep"
+    of_2023.write_text(text_of(valid(2023)))
+    document = valid(2024)
     passages = [{"id": f"clueweb22-en0000-00-00000:{n}", "score": -n} for n in range(1001)]
-    turns[0]["responses"][0]["passage_provenance"] = passages
-    (tmp_path / "long").write_text(json.dumps({**valid(2024), "turns": turns}))
+    document["turns"][0]["responses"][0]["passage_provenance"] = passages
+    deep.write_text(text_of(document))
 
-    def told():
-        with pytest.raises(UsageError) as without:
-            write(made, 2024, tmp_path / "out")
-        with pytest.raises(UsageError) as yearless:
-            validate(tmp_path / "long", no_year)
-        [other] = validate(tmp_path / "of_2023", data)
-        longer = [str(one) for one in validate(tmp_path / "long", data) if "1001" in str(one)]
-        return str(without.value), str(yearless.value), str(other), *longer
+    def messages():
+        with pytest.raises(UsageError) as silent:
+            write(without_responses, 2024, tmp_path / "out")
+        with pytest.raises(UsageError) as without_year:
+            validate(deep, ikat.dataset("cast:2019"))
+        [other_year] = validate(of_2023, data)
+        [too_deep] = [found for found in validate(deep, data) if found.severity == "error"]
+        return str(silent.value), str(without_year.value), other_year.message, too_deep.message
 
-    without, yearless, other, longer = told()
-    assert without.endswith("(such as rtg, or any system >> ikat.Respond(llm))")
-    assert yearless.endswith("or take write_reports, which writes reports on any dataset")
-    assert 'give ikat.dataset("ikat:2023"), or write it in the format of 2024' in other
-    assert longer.endswith("1000 are allowed: cut the ranking (% 1000)")
+    silent, without_year, other_year, too_deep = messages()
+    assert silent.endswith("(such as rtg, or any system >> ikat.Respond(llm))")
+    assert without_year.endswith("or take write_reports, which writes reports on any dataset")
+    assert 'give ikat.dataset("ikat:2023"), or write it in the format of 2024' in other_year
+    assert too_deep.endswith("1000 are allowed: cut the ranking (% 1000)")
     with commands_advised():
-        without, yearless, other, longer = told()
-    assert without.endswith("(such as `ikat run rtg ...`)")
-    assert yearless.endswith("or take --run-type autojudge, which writes reports on any dataset")
-    assert "give --dataset ikat:2023, or write it in the format of 2024" in other
-    assert longer.endswith("1000 are allowed: cut the ranking")
+        silent, without_year, other_year, too_deep = messages()
+    assert silent.endswith("(such as `ikat run rtg ...`)")
+    instead = "or take --run-type autojudge, which writes reports on any dataset"
+    assert without_year.endswith(instead)
+    assert "give --dataset ikat:2023, or write it in the format of 2024" in other_year
+    assert too_deep.endswith("1000 are allowed: cut the ranking")

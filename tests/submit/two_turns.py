@@ -1,9 +1,12 @@
-"""A dataset of two turns of one user, and valid submissions for it in the format of each year."""
+"""A dataset of two turns of one user, runs on it, and valid submissions in each year's format."""
 
 import copy
 import json
 
+import pandas as pd
+
 from pyterrier_ikat.conversations.topics import Conversation, TopicTurn, topics_frame
+from pyterrier_ikat.runs import RunFolder
 
 IDS = [f"clueweb22-en0000-00-0000{number}:1" for number in range(4)]
 PTKB = {"1": "I drink tea.", "2": "I hate coffee."}
@@ -22,6 +25,18 @@ class Data:
 
 
 DATA = {year: Data(year) for year in (2023, 2024, 2025)}
+
+
+def made_run(folder, data, scores=(3.0, 2.0, 1.0), **columns):
+    """A finished run of three passages a turn, the first of which is used."""
+    found = pd.DataFrame(
+        {"docno": IDS[:3], "score": scores, "rank": range(3), "used": [True, False, False]}
+    )
+    topics = data.get_topics()
+    results = topics.merge(found, how="cross").assign(qanswer="Yes.").assign(**columns)
+    run = RunFolder(folder)
+    run.write(topics, results, pd.DataFrame(), pd.DataFrame(), {})
+    return run
 
 
 def valid(year):
