@@ -1,4 +1,6 @@
-"""Small frames and run folders, written by hand."""
+"""Small frames, run folders and a dataset folder, written by hand."""
+
+import json
 
 import pandas as pd
 
@@ -25,3 +27,11 @@ def folder(path, results, asked=None, **parameters):
     topics = pd.DataFrame({"qid": asked}, dtype=object)
     made.write(topics, results, topics, pd.DataFrame(), parameters)
     return made
+
+
+def dataset_folder(path):
+    """A folder that is a dataset of one turn, 1_1, without judgements."""
+    path.mkdir()
+    question = {"role": "user", "content": "Tea?"}
+    (path / "topics.jsonl").write_text(json.dumps({"qid": "1_1", "messages": [question]}))
+    return path

@@ -1,24 +1,26 @@
 """Errors at the command line name its options, where those in Python name arguments."""
 
-import json
-
 import pandas as pd
 import pytest
-from small_frames import folder, run
+from fakes import scripted
+from small_frames import dataset_folder, folder, run
 
 from pyterrier_ikat.errors import IkatError, UsageError, commands_advised
-from pyterrier_ikat.evaluation import breakdown, find_clusters
+from pyterrier_ikat.evaluation import Judge, breakdown, find_clusters
 from pyterrier_ikat.evaluation.evaluator import name_runs
 from pyterrier_ikat.evaluation.finished_runs import dataset_of, qrels_of
-from pyterrier_ikat.evaluation.judgements import _check
 from pyterrier_ikat.evaluation.units import check_unit
 
 FRAME = run(**{"1_1": "a"})
-POOL = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "text": ["Tea."], "qresolved": ["Tea?"]})
+SCORES = pd.DataFrame({"qid": ["1_1"], "nDCG@5": [0.5]})
 
 
-def by_category():
-    breakdown({"x": pd.DataFrame({"qid": ["1_1"], "nDCG@5": [0.5]})}, by="category")
+def judge(**columns):
+    """Judge a passage of a turn without a persona, with these columns changed."""
+    pool = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "text": ["Tea."]})
+    pool["qptkb"], pool["qgoldptkb"] = [{}], [[]]
+    pool = pool.assign(qresolved="Tea?", gold_answer="Mint.")
+    return Judge(scripted()[0])(pool.assign(**columns))
 
 
 @pytest.mark.parametrize(
@@ -40,18 +42,18 @@ def by_category():
             "named x: rename one, or give them to two calls",
         ),
         (
-            by_category,
+            lambda: breakdown({"x": SCORES}, by="category"),
             'give topics=..., a frame with qid and qcategory, such as dataset.get_topics("manual")',
             "the category of turn 1_1: give --dataset, whose turns these are",
         ),
         (
-            lambda: _check(POOL.assign(gold_answer=" "), ["gold_answer"]),
+            lambda: judge(gold_answer=" "),
             "add the column with with_gold from a dataset that has it, or judge without one: "
             "UmbrelaJudge",
             "give a --dataset that has it, or judge without one: --style umbrela",
         ),
         (
-            lambda: _check(POOL.assign(qresolved=None), ["qresolved"]),
+            lambda: judge(qresolved=None),
             "turn 1_1, passage a: qresolved is None, a judge needs a text: add the column with "
             "with_gold from a dataset that has it",
             "turn 1_1, passage a: qresolved is None, a judge needs a text: give a --dataset that "
@@ -61,48 +63,43 @@ def by_category():
     ids=["unit", "clusters", "names", "groups", "answer", "rewrite"],
 )
 def test_advice_is_for_python_or_for_commands(call, in_python, at_the_command_line):
-    with pytest.raises(IkatError) as told:
+    with pytest.raises(IkatError) as refused:
         call()
-    assert str(told.value).endswith(in_python)
-    with commands_advised(), pytest.raises(IkatError) as told:
+    assert str(refused.value).endswith(in_python)
+    with commands_advised(), pytest.raises(IkatError) as refused:
         call()
-    assert str(told.value).endswith(at_the_command_line)
+    assert str(refused.value).endswith(at_the_command_line)
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
 def test_advice_on_folders_is_for_python_or_for_commands(tmp_path):
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    question = {"role": "user", "content": "Tea?"}
-    (mine / "topics.jsonl").write_text(json.dumps({"qid": "1_1", "messages": [question]}))
-    none = folder(tmp_path / "none", FRAME)
-    unjudged = folder(tmp_path / "unjudged", FRAME, dataset=str(mine))
-    sums = {"dataset": str(mine), "qrels_sha256": "0" * 64}
-    other = folder(tmp_path / "other", FRAME, **sums)
-    told = {
-        "python": (
-            "give dataset=... or qrels=...",
-            "give qrels=...",
-            f"give qrels=..., or those of {mine} by pt.get_dataset({str(mine)!r}).get_qrels()",
-        ),
-        "command": (
+    unjudged, judged = dataset_folder(tmp_path / "unjudged"), dataset_folder(tmp_path / "judged")
+    (judged / "qrels.txt").write_text("1_1 0 a 1\n")
+    nameless = folder(tmp_path / "nameless", FRAME)
+    on_unjudged = folder(tmp_path / "first", FRAME, dataset=str(unjudged))
+    other_sum = {"dataset": str(judged), "qrels_sha256": "0" * 64}
+    on_judged = folder(tmp_path / "second", FRAME, **other_sum)
+
+    def advised():
+        advice = []
+        for call, run_folder in (
+            (dataset_of, nameless),
+            (qrels_of, on_unjudged),
+            (qrels_of, on_judged),
+        ):
+            with pytest.raises(UsageError) as refused:
+                call([run_folder])
+            advice.append(str(refused.value).rpartition(": ")[2])
+        return advice
+
+    assert advised() == [
+        "give dataset=... or qrels=...",
+        "give qrels=...",
+        f"give qrels=..., or those of {judged} by pt.get_dataset({str(judged)!r}).get_qrels()",
+    ]
+    with commands_advised():
+        assert advised() == [
             "give --dataset or --qrels",
             "give --qrels",
-            f"give --qrels, or --dataset {mine} for its own",
-        ),
-    }
-
-    def check(of_none, of_unjudged, of_other):
-        with pytest.raises(UsageError, match=f": {of_none}$"):
-            dataset_of([none])
-        with pytest.raises(UsageError, match=f": {of_unjudged}$"):
-            qrels_of([unjudged])
-        (mine / "qrels.txt").write_text("1_1 0 a 1\n")
-        with pytest.raises(UsageError) as refused:
-            qrels_of([other])
-        assert str(refused.value).endswith(f": {of_other}")
-        (mine / "qrels.txt").unlink()
-
-    check(*told["python"])
-    with commands_advised():
-        check(*told["command"])
+            f"give --qrels, or --dataset {judged} for its own",
+        ]

@@ -140,21 +140,22 @@ def test_turns_that_a_dataset_lacks_are_clusters_of_their_own():
 
 
 def test_each_frame_may_know_a_part_of_the_conversations():
-    one = pd.DataFrame({"qid": ["a", "b"], "qconversation": ["9-1", "8-1"]})
-    two = pd.DataFrame({"qid": ["c", "b"], "qconversation": ["9-2", "8-2"]})
-    found = find_clusters(["a", "b", "c"], frames=iter([one, two]))
+    first = pd.DataFrame({"qid": ["a", "b"], "qconversation": ["9-1", "8-1"]})
+    second = pd.DataFrame({"qid": ["c", "b"], "qconversation": ["9-2", "8-2"]})
+    found = find_clusters(["a", "b", "c"], frames=iter([first, second]))
     expected = Clusters("conversation", ["9-1", "8-2", "9-2"], "qconversation")
     assert found == expected
     for unit in ("topic", "user"):
-        found = find_clusters(["c", "a", "b"], unit, frames=[one, two])
+        found = find_clusters(["c", "a", "b"], unit, frames=[first, second])
         assert found == Clusters(unit, ["9", "9", "8"], "qconversation")
-    assert find_clusters(["a", "d"], frames=[one, two]) == Clusters("turn", ["a", "d"], "none")
+    found = find_clusters(["a", "d"], frames=[first, second])
+    assert found == Clusters("turn", ["a", "d"], "none")
 
 
 def test_all_turns_that_a_dataset_lacks_are_told_with_the_unit():
     for unit, names in (("user", ["9_1", "ann", "9_2"]), ("conversation", ["9_1", "1-1", "9_2"])):
-        told = rf"mine lacks 2 turns \(9_1, 9_2\): each counts as a {unit} of its own in tests"
-        with pytest.warns(UserWarning, match=told):
+        message = rf"mine lacks 2 turns \(9_1, 9_2\): each counts as a {unit} of its own in tests"
+        with pytest.warns(UserWarning, match=message):
             found = find_clusters(["9_1", "1-1_1", "9_2"], unit, DECLARING)
         assert found == Clusters(unit, names)
 

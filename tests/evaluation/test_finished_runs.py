@@ -4,7 +4,7 @@ import json
 
 import pandas as pd
 import pytest
-from small_frames import folder, run
+from small_frames import dataset_folder, folder, run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
@@ -123,28 +123,33 @@ def test_folders_are_runs_if_all_are_folders(tmp_path):
     for other in (FRAME, one.path / "run.trec", str(tmp_path / "two"), RunFolder(tmp_path / "two")):
         assert folders_in({"a": one, "b": other}) == []
         assert folders_in({"b": other, "a": one}) == []
-    for given in (one, one.path, str(one.path), one.path / "run.trec", FRAME):
-        assert results_to_score("x", given)["docno"].tolist() == ["a", "b"]
-        assert results_of("x", given)["docno"].tolist() == ["a", "b"]
-    (tmp_path / "mine.txt").write_bytes((one.path / "run.trec").read_bytes())
-    for read in (results_of, results_to_score):
-        assert read("x", tmp_path / "mine.txt")["docno"].tolist() == ["a", "b"]
+
+
+def test_frames_folders_and_files_of_any_name_are_read_as_runs(tmp_path):
+    one = folder(tmp_path / "one", FRAME)
+    renamed, submitted = tmp_path / "mine.txt", tmp_path / "submitted"
+    renamed.write_bytes((one.path / "run.trec").read_bytes())
     passages = [{"id": "b", "score": 1.0}, {"id": "a", "score": 2.0}]
     turn = {"turn_id": "1_1", "responses": [{"rank": 1, "passage_provenance": passages}]}
-    (tmp_path / "submitted").write_text(json.dumps({"turns": [turn]}))
-    for read in (results_of, results_to_score):
-        assert read("x", tmp_path / "submitted")["docno"].tolist() == ["a", "b"]
-    half = tmp_path / "half.partial"
-    half.mkdir()
-    for name in ("run.trec", "turns.jsonl", "run.json"):
-        target = name if name == "run.json" else f"000000.{name}"
-        (half / target).write_bytes((one.path / name).read_bytes())
-    for path in (half, str(half), RunFolder(half)):
-        assert results_to_score("x", path)["docno"].tolist() == ["a", "b"]
-        with pytest.raises(DataError, match="half.partial is not a finished run"):
-            results_of("x", path)
+    submitted.write_text(json.dumps({"turns": [turn]}))
+    folders = (one, one.path, str(one.path))
+    for made in (*folders, one.path / "run.trec", renamed, submitted, FRAME):
+        assert results_to_score("x", made)["docno"].tolist() == ["a", "b"]
+        assert results_of("x", made)["docno"].tolist() == ["a", "b"]
     with pytest.raises(UsageError, match="run x is a int: give a frame, a run folder"):
         results_to_score("x", 5)
+
+
+def test_an_unfinished_folder_is_scored_but_is_no_finished_run(tmp_path):
+    whole, half = folder(tmp_path / "whole", FRAME).path, tmp_path / "half.partial"
+    half.mkdir()
+    (half / "run.json").write_bytes((whole / "run.json").read_bytes())
+    for name in ("run.trec", "turns.jsonl"):
+        (half / f"000000.{name}").write_bytes((whole / name).read_bytes())
+    for unfinished in (half, str(half), RunFolder(half)):
+        assert results_to_score("x", unfinished)["docno"].tolist() == ["a", "b"]
+        with pytest.raises(DataError, match="half.partial is not a finished run"):
+            results_of("x", unfinished)
 
 
 def test_the_dataset_of_runs_is_the_one_that_all_name(tmp_path):
@@ -180,9 +185,8 @@ def test_each_folder_was_scored_with_the_default_judgements(tmp_path):
     assert qrels_of(good).equals(judged)
     both = judged[judged["qid"].isin([first, second])].reset_index(drop=True)
     of_two = {"dataset": "ikat:sample", "qrels_sha256": checksum_of(both)}
-    assert (
-        qrels_of([folder(tmp_path / "two", run(**{second: "a", first: "a"}), **of_two)]) is not None
-    )
+    backwards = folder(tmp_path / "two", run(**{second: "a", first: "a"}), **of_two)
+    assert qrels_of([backwards]).equals(judged)
     asked = {"dataset": "ikat:sample", "qrels_sha256": sums["some"]}
     bad = folder(tmp_path / "bad", run(**{first: "a"}), **asked)
     told = r"bad was scored with other judgements than the default ones of ikat:sample: give qrels="
@@ -192,10 +196,7 @@ def test_each_folder_was_scored_with_the_default_judgements(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
 def test_a_folder_of_an_unjudged_dataset_needs_judgements(tmp_path):
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    question = {"role": "user", "content": "Tea?"}
-    (mine / "topics.jsonl").write_text(json.dumps({"qid": "1_1", "messages": [question]}))
+    mine = dataset_folder(tmp_path / "mine")
     made = folder(tmp_path / "made", FRAME, dataset=str(mine))
     with pytest.raises(UsageError, match=rf"^{mine} has no judgements: give qrels=\.\.\.$"):
         qrels_of([made])

@@ -181,23 +181,27 @@ def test_each_column_that_a_judge_reads_is_asked_for(make):
 def test_a_plan_shows_given_texts_and_stand_ins_for_others():
     """Four characters are a token: texts of 8,000 characters, and stand-ins of 100 words."""
 
+    def total(make, pool):
+        return ikat.plan({"x": make(scripted()[0])}, pool).total
+
     def tokens(make, pool):
-        plan = ikat.plan({"x": make(scripted()[0])}, pool)
-        return plan.total["prompt_tokens"], plan.total["completion_tokens"]
+        return total(make, pool)["prompt_tokens"]
 
     pool = POOL[:1].assign(query="Which one?")
     long = "A word. " * 1000
     for column in ("gold_answer", "qresolved"):
-        given = tokens(Judge, pool.assign(**{column: long}))[0]
-        assert given > tokens(Judge, pool.drop(columns=column))[0] + 1500
-        assert given > 2000
-    given, answered = tokens(Judge, pool.assign(gold_answer="Tea."))
-    assert tokens(Judge, pool.drop(columns="gold_answer"))[0] > given + 100
-    assert answered > 10
-    question = pool.assign(qutterance=long).drop(columns="qresolved")
-    assert tokens(Judge, question)[0] > 2000
-    without = tokens(FillingJudge, pool.assign(qexamples=[[]]))[0]
-    assert tokens(FillingJudge, pool.drop(columns="qexamples"))[0] > without + 200
+        with_text = tokens(Judge, pool.assign(**{column: long}))
+        assert with_text > tokens(Judge, pool.drop(columns=column)) + 1500
+        assert with_text > 2000
+    short_answer = pool.assign(gold_answer="Tea.")
+    without_answer = pool.drop(columns="gold_answer")
+    assert tokens(Judge, without_answer) > tokens(Judge, short_answer) + 100
+    assert total(Judge, short_answer)["completion_tokens"] > 10
+    long_question = pool.assign(qutterance=long).drop(columns="qresolved")
+    assert tokens(Judge, long_question) > 2000
+    no_example = pool.assign(qexamples=[[]])
+    unknown_examples = pool.drop(columns="qexamples")
+    assert tokens(FillingJudge, unknown_examples) > tokens(FillingJudge, no_example) + 200
 
 
 @pytest.mark.parametrize("make", [Judge, UmbrelaJudge, FillingJudge])

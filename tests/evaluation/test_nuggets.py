@@ -47,6 +47,19 @@ def said(text, qid="1_1"):
     return pd.DataFrame({"qid": [qid], "query": ["Which tea?"], "qanswer": [text]})
 
 
+def requests_of(llm):
+    """The turn, prompt and item of each request, by which completions are recorded."""
+    asked = []
+    ask = llm.ask
+
+    def note(requests, *more):
+        asked.extend((request.qid, request.prompt, request.item) for request in requests)
+        return ask(requests, *more)
+
+    llm.ask = note
+    return asked
+
+
 def test_the_list_grows_in_batches_of_ten_with_vital_first():
     llm, model = scripted('["a", "b"]', '["a", "b", "c"]', '["okay", "vital", "okay"]')
     found = create_nuggets(pool(12), llm)
@@ -340,19 +353,6 @@ def test_a_turn_with_few_passages_ends_no_other_turns_batches():
         ("1_1", "nuggets_importance", "0"),
         ("2_1", "nuggets_importance", "0"),
     ]
-
-
-def requests_of(llm):
-    """The turn, prompt and item of each request, by which completions are recorded."""
-    asked = []
-    ask = llm.ask
-
-    def note(requests, *more):
-        asked.extend((request.qid, request.prompt, request.item) for request in requests)
-        return ask(requests, *more)
-
-    llm.ask = note
-    return asked
 
 
 def test_each_batch_of_labels_has_a_number_and_failures_count():

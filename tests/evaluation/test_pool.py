@@ -65,10 +65,12 @@ def test_a_pool_takes_runs_as_an_evaluation_does(tmp_path):
 
 
 def test_a_pool_is_of_runs_by_name():
-    one = run(**{"1_1": "x"})
-    for runs, told in (({}, "there is no run"), ([], "there is no run"), ([one], "without names")):
-        with pytest.raises(UsageError, match=told):
-            pool_runs(runs)
-    assert pool_runs({1: one}).values.tolist() == [["1_1", "x"]]
+    ranking = run(**{"1_1": "x"})
+    for nothing in ({}, []):
+        with pytest.raises(UsageError, match="there is no run"):
+            pool_runs(nothing)
+    with pytest.raises(UsageError, match="without names"):
+        pool_runs([ranking])
+    assert pool_runs({1: ranking}).values.tolist() == [["1_1", "x"]]
     with pytest.raises(DataError, match="run 1: the qid 7 is not a text"):
-        pool_runs({1: one.assign(qid=7)})
+        pool_runs({1: ranking.assign(qid=7)})

@@ -173,8 +173,9 @@ def test_given_judgements_come_before_folders_and_datasets(teas, tmp_path):
 
 
 def test_turns_sort_by_each_of_their_numbers():
-    ordered = ["a", "9-1_3", "9-1_12", "9-10_1", "10-1_1", "b2", "b10"]
-    assert sorted(reversed(ordered), key=natural_key) == [*ordered[1:5], "a", "b2", "b10"]
+    ordered = ["9-1_3", "9-1_12", "9-10_1", "10-1_1", "a", "b2", "b10"]
+    assert sorted(ordered[::-1], key=natural_key) == ordered
+    assert sorted(sorted(ordered), key=natural_key) == ordered
 
 
 def test_scores_of_a_turn_are_listed_in_the_order_of_qrels():
@@ -309,8 +310,9 @@ def test_each_frame_with_foreign_turns_is_warned_of():
     two = run(**{"1_2": "a", "9_9": "a"})
     with pytest.warns(OtherTurnsWarning) as seen:
         table = evaluate({"one": one, "two": two, "all": run(**{"1_1": "x a"})}, judged, ["P@1"])
-    told = [str(warning.message).partition(",")[0] for warning in seen]
-    assert told == ["run one lacks 1 judged turn", "run two lacks 1 judged turn"]
+    first, second = (str(warning.message) for warning in seen)
+    assert first.startswith("run one lacks 1 judged turn,")
+    assert second.startswith("run two lacks 1 judged turn,")
     assert table["P(rel=1)@1"].tolist() == [0.5, 0.5, 0.0]
     assert table.attrs["turns"] == [
         "Mean over 2 judged turns.",

@@ -1,8 +1,11 @@
-"""Turn frames that the tests of the LLM operators share."""
+"""Turn frames, completions and an observer that the tests of the LLM operators share."""
+
+import json
 
 import pandas as pd
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.events import Observer
 
 CHAT = [
     {"role": "user", "content": "Which tea has no caffeine?"},
@@ -51,3 +54,21 @@ def texts(backend):
 def ledger(llm, column):
     """The sum of a column of the ledger."""
     return llm.ledger.frame()[column].sum()
+
+
+def claims(*verdicts):
+    """A completion that says of each claim of a response whether a passage supports it."""
+    rows = []
+    for number, verdict in enumerate(verdicts):
+        rows.append({"claim": f"Claim {number}.", "supported": verdict})
+    return json.dumps({"claims": rows})
+
+
+class Watch(Observer):
+    """Notes whether a response was shortened, and to how many words."""
+
+    def __init__(self):
+        self.limits = []
+
+    def shorten(self, step, words):
+        self.limits.append(words)

@@ -7,24 +7,13 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
-from generate.operators import CHAT, found, two_turns
+from generate.operators import CHAT, claims, found, two_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.verdicts import read_claims
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate import BestResponse
 from pyterrier_ikat.llms import StageError
-
-
-def claims(*verdicts):
-    return json.dumps(
-        {
-            "claims": [
-                {"claim": f"Claim {place}.", "supported": verdict}
-                for place, verdict in enumerate(verdicts)
-            ]
-        }
-    )
 
 
 def responders(*texts):

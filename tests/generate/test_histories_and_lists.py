@@ -36,17 +36,12 @@ def test_the_last_response_may_be_the_first_message():
     out = G.Enhance(llm, "response")(with_history(LATER))
     assert out["qhistory"].item() == [LATER[0], {**LATER[1], "content": "It has none."}, LATER[2]]
     assert "Mint has none." in texts(backend)[0]
-    greeted, later = pd.concat([with_history(GREETED), with_history(LATER)]), scripted("", "")[0]
-    kept = G.Enhance(later, "response", on_error="fallback")(
-        greeted.assign(qid=["a", "b"]).reset_index(drop=True)
-    )
-    assert kept["qhistory"].tolist() == [GREETED, LATER]
 
 
 def test_a_new_topic_keeps_what_follows_the_last_question():
-    assert G.Enhance(scripted("new topic")[0], "topic")(with_history([*CHAT[:2], *LATER]))[
-        "qhistory"
-    ].item() == [LATER[2]]
+    llm, _ = scripted("new topic")
+    out = G.Enhance(llm, "topic")(with_history([*CHAT[:2], *LATER]))
+    assert out["qhistory"].item() == [LATER[2]]
 
 
 def test_each_turn_without_a_query_is_counted():
@@ -73,7 +68,7 @@ def test_sub_queries_may_be_any_list_but_a_text():
 def test_statement_queries_state_their_number(n, shown):
     llm, backend = scripted('["tea"]')
     G.StatementQueries(llm, n)(a_turn(qstatements=[("1", 1.0)]))
-    assert ("7" in texts(backend)[0]) == shown
+    assert ("at most 7 strings" in texts(backend)[0]) is shown
 
 
 def test_a_response_before_any_question_is_shown_and_kept():
@@ -87,4 +82,5 @@ def test_a_response_before_any_question_is_shown_and_kept():
         [LATER[0], {**LATER[1], "content": "It has none."}, LATER[2]],
     ]
     first, second = texts(backend)
-    assert ("Ask me." in first, "Ask me." in second) == (True, False)
+    assert "Ask me." in first
+    assert "Ask me." not in second

@@ -8,11 +8,11 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import ByPrompt, scripted
-from operators import CHAT, a_turn, found, ledger, texts, two_turns
+from operators import CHAT, Watch, a_turn, claims, found, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.events import Observer, observed_by
+from pyterrier_ikat.events import observed_by
 from pyterrier_ikat.generate.respond import NoTextWarning, responses_without_model
 from pyterrier_ikat.generate.sampled_queries import (
     QueryRanking,
@@ -202,10 +202,6 @@ def test_passages_are_read_up_to_the_first_at_the_threshold(scores, read):
     assert condensed["used"].dtype == bool
 
 
-def claims(*supported):
-    return json.dumps({"claims": [{"claim": "c", "supported": one} for one in supported]})
-
-
 @pytest.mark.parametrize(
     ("answers", "verdicts", "best"),
     [
@@ -295,16 +291,6 @@ def test_examples_of_some_data_are_named_in_their_order(tmp_path, monkeypatch):
     assert [example.partition("\nuser: ")[2][:3] for example in examples] == ["uc3", "uc1"]
     with pytest.raises(UsageError, match="has 2 conversations"):
         examples_of(3, str(path), rewrites=False)
-
-
-class Watch(Observer):
-    """Notes whether a response was shortened, and to how many words."""
-
-    def __init__(self):
-        self.limits = []
-
-    def shorten(self, step, words):
-        self.limits.append(words)
 
 
 @pytest.mark.parametrize(("answer", "limit"), [("One two three.", None), ("One two three four", 3)])

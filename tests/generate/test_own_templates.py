@@ -3,6 +3,7 @@
 import os
 import re
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -309,21 +310,25 @@ def test_few_shot_system_messages_are_read(folder):
     assert "reads answer_llama_system.jinja, only" in message
 
 
-def test_a_file_that_is_no_text_is_told_where_it_is_used(folder):
-    place = folder(answer__jinja="x")
-    with open(f"{place}/rewrite.jinja", "wb") as file:
-        file.write(b"\xff")
-    assert prompts_or_default(place) == place
+def test_a_file_that_is_no_text_leaves_the_others_as_they_are(folder):
+    own = folder(answer__jinja="x")
+    Path(own, "rewrite.jinja").write_bytes(b"\xff")
+    assert prompts_or_default(own) == own
+    assert told(lambda: prompts_or_default(own)) == []
+    assert render("answer", folder=own) == "x"
     folder(part__jinja="x")
-    assert len(told(lambda: prompts_or_default(place))) == 1
+    [message] = told(lambda: prompts_or_default(own))
+    assert "reads part.jinja, only" in message
 
 
 def test_templates_in_a_folder_of_the_folder_are_none(folder, tmp_path, monkeypatch):
     folder("own/inner", answer__jinja="x")
-    for call in (prompts_or_default, lambda place: prompts_from(place).__enter__()):
-        with pytest.raises(UsageError, match="own is not a folder with templates"):
-            call(str(tmp_path / "own"))
-    own = folder("own", answer__jinja="y")
+    own, no_templates = str(tmp_path / "own"), "own is not a folder with templates"
+    with pytest.raises(UsageError, match=no_templates):
+        prompts_or_default(own)
+    with pytest.raises(UsageError, match=no_templates), prompts_from(own):
+        pass
+    assert folder("own", answer__jinja="y") == own
     monkeypatch.setenv("HOME", str(tmp_path))
     with prompts_from("~/own"):
         assert prompts_or_default(None) == own

@@ -17,17 +17,20 @@ G = ikat.generate
 def test_a_rewrite_and_an_answer_may_see_no_persona(persona):
     llm, backend = scripted("Reason: x\nRewrite: Does mint help?")
     out = ikat.RewriteAndAnswer(llm, answer=False, persona=persona)(a_turn())
-    assert [text in texts(backend)[0] for text in PTKB.values()] == [persona] * 3
+    [prompt] = texts(backend)
+    for statement in PTKB.values():
+        assert (statement in prompt) is persona
     assert out["query"].tolist() == out["qrewrite"].tolist() == ["Does mint help?"]
 
 
 def test_only_the_enhanced_rewrite_sees_the_summary():
-    for form, seen in (("enhanced", True), ("personal", False)):
+    turn = a_turn(qsummary="They spoke of tea.", qanswer="Yes.", qpreferences="- tea")
+    for form, has_summary in (("enhanced", True), ("personal", False)):
         llm, backend = scripted("Does mint help?")
-        turn = a_turn(qsummary="They spoke of tea.", qanswer="Yes.", qpreferences="- tea")
         ikat.Rewrite(llm, form)(turn)
         [prompt] = texts(backend)
-        assert ("They spoke of tea." in prompt, "system: Rooibos." in prompt) == (seen, not seen)
+        assert ("They spoke of tea." in prompt) is has_summary
+        assert ("system: Rooibos." in prompt) is not has_summary
 
 
 CHOSEN = 'Statements: [9]\nRewrite: "a?"\nResponse: b'
@@ -67,7 +70,6 @@ def test_a_memory_ends_only_if_it_is_contradicted():
     assert after == {"1": False, "2": False, "3": True, "4": True, "5": True}
     assert "Thursday, 2024-05-02" in texts(backend)[0]
     assert [memory["until"] for memory in memories] == [None] * 3
-    [new] = G.UpdatePtkb(scripted(json.dumps(learned[:1]))[0])(a_turn(qmemories=[]))[
-        "qmemories"
-    ].item()
+    llm, _ = scripted(json.dumps(learned[:1]))
+    [new] = G.UpdatePtkb(llm)(a_turn(qmemories=[]))["qmemories"].item()
     assert (new["statement"], new["until"]) == ("I skip caffeine.", None)

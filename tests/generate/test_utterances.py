@@ -36,11 +36,13 @@ def test_a_file_of_queries_is_text_and_known_by_its_turns(tmp_path):
         _ = QueryFile(str(path)).queries
 
 
-SCORES = {"zinc": [2.0], "apple": [2.0, 1.9, 1.9], "pear": [3.0, 0.1], "quince": [9.0]}
+# "pear" has the best passage, neither as its first nor as its last one; by sum "apple" would be
+# first, and by mean, least, first or last score "pear" would be last
+SCORES = {"zinc": [2.0], "apple": [1.9, 2.0, 1.9], "pear": [0.1, 3.0, 0.2], "quince": [9.0]}
 
 
 def by_word(frame):
-    """A retriever of single words, which is never asked for nothing."""
+    """A retriever of single words, in no order, which is never asked for nothing."""
     assert len(frame)
     rows = []
     for qid, query in zip(frame["qid"], frame["query"], strict=True):
@@ -72,7 +74,7 @@ def test_a_plan_of_an_appended_query_asks_nothing():
 
 def test_an_appended_query_is_a_text():
     nothing = pt.apply.generic(lambda frame: frame.assign(query=None))
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match=r"no text in query \(turns a\)"):
         G.AppendQuery(nothing)(pd.DataFrame({"qid": ["a"], "query": ["x"]}))
 
 
