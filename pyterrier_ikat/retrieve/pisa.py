@@ -219,7 +219,7 @@ def _with_files(folder: Path, names: Sequence[str], make: Callable[[str], Any]) 
             f"the index {folder} isn't ready for these parameters of BM25, and {removed[0]} was "
             f"removed: put {files} back, or use the parameters that it was searched with before"
         )
-    writable = os.access(folder, os.W_OK)
+    writable = is_writable(folder)
     links = Path(tempfile.mkdtemp(prefix=".ikat.", dir=folder if writable else None))
     atexit.register(shutil.rmtree, links, ignore_errors=True)
     for path in folder.iterdir():
@@ -233,6 +233,11 @@ def _with_files(folder: Path, names: Sequence[str], make: Callable[[str], Any]) 
         os.replace(links / name, folder / name)
     shutil.rmtree(links)
     return str(folder)
+
+
+def is_writable(folder: Path) -> bool:
+    """Tell whether this user may make files in a folder."""
+    return os.access(folder, os.W_OK)
 
 
 @contextmanager

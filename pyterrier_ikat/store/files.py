@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
+from os import fsync  # a name of this module: tests stand in for it here, and nowhere else
 from pathlib import Path
 from typing import IO, Any
 
@@ -79,7 +80,7 @@ def atomic_write(path: str | Path, mode: str = "w", *, private: bool = False) ->
         with temporary.open(mode, encoding=encoding, newline=newline) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):
@@ -93,7 +94,7 @@ def flush(path: Path) -> None:
     """Flush a file to disk, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
-        os.fsync(descriptor)
+        fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -110,7 +111,7 @@ def append_line(path: Path, line: str) -> None:
     with path.open("ab") as file:
         file.write(line.encode("utf-8", "replace") + b"\n")
         file.flush()
-        os.fsync(file.fileno())
+        fsync(file.fileno())
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import struct
 import sys
 from types import SimpleNamespace
 
@@ -236,21 +237,21 @@ def test_a_bar_counts_in_its_unit(monkeypatch, unit, said, scaled):
 
 
 def test_a_terminal_without_a_size_gets_a_width(monkeypatch):
-    stream = SimpleNamespace(fileno=lambda: 2, isatty=lambda: True)
-    monkeypatch.setattr(sys, "stderr", stream)
-    for columns, name in ((0, "ncols"), (80, "dynamic_ncols")):
-        monkeypatch.setattr(
-            os, "get_terminal_size", lambda _, to=columns: os.terminal_size((to, 24))
-        )
-        assert progress._columns_of(stream) == columns
-        assert progress._bar_options(None)[name]
-    for error in (OSError, ValueError, AttributeError):
+    fcntl, pty, termios = map(pytest.importorskip, ("fcntl", "pty", "termios"))
+    outer, inner = pty.openpty()  # a new one has no size
+    with os.fdopen(outer), os.fdopen(inner, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        for columns, name in ((0, "ncols"), (80, "dynamic_ncols")):
+            fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+            assert progress._columns_of(terminal) == columns
+            assert progress._bar_options(None)[name]
+    assert progress._columns_of(terminal) is None  # closed
 
-        def fails(_, error=error):
-            raise error
 
-        monkeypatch.setattr(os, "get_terminal_size", fails)
-        assert progress._columns_of(stream) is None
+def test_what_is_no_terminal_has_no_columns(tmp_path):
+    with open(tmp_path / "a file", "w") as file:
+        assert progress._columns_of(file) is None
+    assert progress._columns_of(io.StringIO()) is None
     assert progress._columns_of(object()) is None
 
 

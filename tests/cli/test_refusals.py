@@ -216,7 +216,7 @@ CTRL_C.__cause__ = KeyboardInterrupt()
 )
 def test_a_full_disk_is_one_line(words, call, refused, made, sample_index, tmp_path, monkeypatch):
     known = {"INDEX": sample_index, "OUT": tmp_path / "out", "RUN": made.runs / "raw"}
-    monkeypatch.setattr("os.fsync", raising(FULL))
+    monkeypatch.setattr("pyterrier_ikat.store.files.fsync", raising(FULL))
     assert refused(call(*(known.get(word, word) for word in words.split()))).startswith(
         "[Errno 28] No space left on device"
     )

@@ -52,7 +52,7 @@ def test_files_of_a_scorer_are_made_once_beside_the_others(folder, capfd):
 
 
 def test_an_index_that_is_only_read_gets_its_files_elsewhere(folder, monkeypatch):
-    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)
+    monkeypatch.setattr(pisa, "is_writable", lambda folder: False)
     before = sorted(os.listdir(folder))
     ready = pisa._with_files(folder, ("q", "q.simd"), Makes())
     assert sorted(os.listdir(folder)) == before

@@ -270,7 +270,7 @@ def test_pyterrier_index_is_readied_once_and_takes_loader_text(
     of_pyterrier, model, tmp_path, monkeypatch
 ):
     with monkeypatch.context() as patch:
-        patch.setattr("os.access", lambda *_: False)
+        patch.setattr("pyterrier_ikat.retrieve.pisa.is_writable", lambda folder: False)
         unwritten = ikat.SpladeIndex(of_pyterrier, model).retriever()(topics("green tea"))
     assert not list(of_pyterrier.glob("quantized*"))
     monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})

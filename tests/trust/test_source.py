@@ -122,6 +122,7 @@ FORBIDDEN = {
     "compile",
     "os.system",
     "os.popen",
+    "os.umask",  # of the whole process: other threads would write files that anybody may write
     "pickle.load",
     "pd.read_pickle",
     "torch.load",

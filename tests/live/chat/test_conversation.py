@@ -141,7 +141,7 @@ def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     chat = Chat(System("Rooibos."), out=tmp_path / "chat")
-    monkeypatch.setattr("pathlib.Path.open", full)
+    monkeypatch.setattr("pyterrier_ikat.runs.log.append_line", full)
     with pytest.raises(
         ikat.UsageError,
         match=r"can't be saved in .*chat \(No space left on device\): save it elsewhere",
@@ -158,7 +158,7 @@ def test_a_kill_between_log_and_topics_loses_no_turn(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("os.replace", killed)
+        patched.setattr("pyterrier_ikat.live.chat.conversation.write_topics", killed)
         with pytest.raises(KeyboardInterrupt):
             chat.say("Or hot?")
     again = Chat(System("Water."), continue_from=tmp_path / "chat")
