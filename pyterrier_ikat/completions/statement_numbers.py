@@ -95,11 +95,19 @@ _NOT_WANTED = re.compile(
     r"(?:\bnot|n['’]t) (?:\w+ )?(?:need|useful|necess|import|help|requir|chosen|select)",
     re.IGNORECASE,
 )
-_NEXT_CHOICE = re.compile(
-    rf"[\s*#_•–-]*(?:\d{{1,3}}[.)]\s+)?[*_]*(?:{_LABEL})\W{{0,9}}?:\W*\d", re.IGNORECASE
+_CONCLUSIONS = (
+    "answer|final|result|output|choice|selection|selected|conclusion|so|thus|hence|therefore"
 )
-"""The beginning of a line that makes a further choice, such as ``2. Provenance: 7``."""
-_LIST_NUMBER = re.compile(r"\A[\s*#_•–-]*\d{1,3}[.)]\s+")
+_CONCLUDES = rf"\b(?:[^\W\d_]+ ){{0,3}}(?:{_CONCLUSIONS})s?(?: (?:{_NOUNS}|list|choice)s?)?"
+_NEXT_CHOICE = re.compile(
+    rf"[\s*#_•–-]*(?:\d{{1,3}}[.)]\s+)?[*_]*"
+    rf"(?:(?P<concludes>{_CONCLUDES})|{_LABEL})\W{{0,9}}?:\W*(?P<number>\d)",
+    re.IGNORECASE,
+)
+"""The beginning of a line that makes a further choice, such as ``2. Provenance: 7``.
+
+A line that concludes, such as ``Final answer: 7``, makes a whole one.
+"""
 _SHOWN = re.compile(r"(?:\A|,\s)(\d{1,3}):\s")
 """Numbers of copied statements on one line, as in prompts: ``1: I am vegan., 2: I own a dog.``"""
 _IDS = r"(?:[\s\d,;&|#*\"'$]|\b(?:and|statements?|ptkb|ids?|numbers?)\b)*"
@@ -113,7 +121,7 @@ SCORE_KEYS = ("score", "relevance")
 _NO = (False, "false", "no", "not relevant", "irrelevant")
 
 _OTHER = re.compile(
-    rf"(?:{_LABEL}|^[ \t]*(?:(?:[-*•–]|\d{{1,3}}[.)])[ \t]+)?(?=\[))"
+    rf"(?:{_CONCLUDES}|{_LABEL}|^[ \t]*(?:(?:[-*•–]|\d{{1,3}}[.)])[ \t]+)?(?=\[))"
     rf"(?P<label>[*_\s]*:[*_\s]*)?{_BRACKETS}\]",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -194,18 +202,23 @@ def _chooses_again(answer: str, choice: ReadChoice) -> bool:
         if not is_whole and not numbers <= chosen:
             return True
     for line in answer.split("\n"):
-        if _NEXT_CHOICE.match(line) and not chosen.issuperset(_numbers_behind_label(line)):
+        label = _NEXT_CHOICE.match(line)
+        if label is None or SAYS_IRRELEVANT.search(label[0]):
+            continue
+        numbers = _numbers_behind(label)
+        is_whole = label["concludes"] is not None and bool(numbers)
+        if not numbers <= chosen or (is_whole and numbers != chosen):
             return True
     return False
 
 
-def _numbers_behind_label(line: str) -> list[str]:
-    """Return the numbers of a line such as ``2. Provenance: 7``.
+def _numbers_behind(label: re.Match[str]) -> set[str]:
+    """Return the numbers of a line such as ``2. Provenance: 7``, of which the label is given.
 
-    The list is empty if the line says more than numbers and remarks on them.
+    The set is empty if the line says more than numbers and remarks on them.
     """
-    line = _LIST_NUMBER.sub("", line, count=1)
-    return _numbers(line) or _remarked(line)
+    numbers = label.string[label.start("number") :].rstrip(" .]")
+    return {*_numbers(numbers), *_remarked(numbers)}
 
 
 def _choice(text: str) -> ReadChoice | None:
@@ -558,8 +571,10 @@ def _items(lines: Sequence[str]) -> ReadChoice:
     """
     choice = ReadChoice(copied=True)
     for index, line in enumerate(lines):
-        if index > 0 and _NEXT_CHOICE.match(line):
-            choice.notes.append(SECOND_CHOICE)
+        label = _NEXT_CHOICE.match(line)
+        if index > 0 and label:
+            if _numbers_behind(label) != set(choice):
+                choice.notes.append(SECOND_CHOICE)
             break
         item = NUMBERED_LINE.match(line)
         if item is None or _denies(line) or SAYS_NONE.match(line, item.end()):

@@ -408,6 +408,10 @@ def test_a_text_may_say_that_no_statement_is_relevant(text, says, means):
         ("1, 2 because the user is vegan\nProvenance: 3", ["1", "2"]),
         ("2. I am vegan.\n5. I run.\nAnswer: 7", ["2", "5"]),
         ("4 because the user is 30\nFinal answer: 5", ["4"]),
+        ("[1, 5]\nFinal: [7]", ["1", "5"]),
+        ("- [1]\n- [5]\n**Final**: [7]", ["1", "5"]),
+        ("- [1]\n- [5]\nSelected statements: [5]", ["1", "5"]),
+        ("- 1\n- 5\nSo: 5", ["1", "5"]),
     ],
 )
 def test_a_further_choice_below_a_reason_or_items_is_noted(text, numbers):
@@ -416,3 +420,24 @@ def test_a_further_choice_below_a_reason_or_items_is_noted(text, numbers):
     assert choice.notes == ["another list, because the model answers more than once"]
     once = read_ids(text.rpartition("\n")[0])
     assert (list(once), once.notes) == (numbers, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("- 1\n- 5\nFinal: 1, 5", ["1", "5"]),
+        ("- [1]\n- [5]\nOutput: [1, 5]", ["1", "5"]),
+        ("1. I am vegan.\n5. I run.\nSelected statements: 5, 1", ["1", "5"]),
+        ("1: no\n5: yes\nFinal answer: [5]", ["5"]),
+        ("Statement: 1\nStatement: 5", ["1", "5"]),
+    ],
+)
+def test_a_conclusion_that_repeats_the_choice_is_no_other(text, numbers):
+    choice = read_ids(text)
+    assert (list(choice), choice.notes) == (numbers, [])
+
+
+def test_a_conclusion_that_was_read_as_well_is_noted():
+    choice = read_ids("1, 5\n\nFinal answer: 7")
+    assert list(choice) == ["1", "5", "7"]
+    assert choice.notes == ["another list, because the model answers more than once"]

@@ -271,5 +271,5 @@ def test_numbers_of_turns_or_of_passages_alone_are_ids():
 def test_a_folder_without_a_finished_run_is_named(tmp_path):
     (tmp_path / "mine.partial").mkdir()
     for name in ("mine.partial", "mine"):
-        with pytest.raises(ikat.IkatError, match=f"{tmp_path / name} "):
+        with pytest.raises(ikat.IkatError, match=f"/{name}[: ]"):
             ikat.GivenRanking(tmp_path / name)(TURNS)
