@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 HIGHEST_BARE = 99
 """The highest bare number of a mark, unless more passages were shown; no range is longer."""
+FIRST_YEAR = 1000
+"""From here on, a bare number alone in its bracket is a year. Nobody shows so many passages."""
 NO_PASSAGE = 0
 """The number of a mark that cites something else than a passage. No passage has it."""
 MOST_NUMBERS = 20
@@ -160,9 +162,14 @@ def _further(text: str, end: int, readers: Sequence[Reader]) -> tuple[MarkRun, b
     for between, is_range in ((_TO, True), (_IN_RUN, False)):
         gap = between.match(text, end)
         unit = _first_of(readers, text, gap.end()) if gap else None
-        if unit is not None:
+        if unit is not None and (is_range or not _is_year(unit)):
             return unit, is_range
     return None
+
+
+def _is_year(mark: MarkRun) -> bool:
+    """Whether a mark is a year, which belongs to the text: ``[2] [2023]`` cites 2."""
+    return not mark.named and len(mark.numbers) == 1 and mark.numbers[0] >= FIRST_YEAR
 
 
 def _number(item: re.Match[str]) -> int:
