@@ -16,7 +16,8 @@ def numbers(*values):
 
 
 def round_robin(lists):
-    lists, order = [list(docnos) for docnos in lists], []
+    lists = [list(docnos) for docnos in lists]
+    order = []
     while any(lists):
         for docnos in lists:
             while docnos and docnos[0] in order:
@@ -26,110 +27,122 @@ def round_robin(lists):
     return order
 
 
+def best_first(total, places):
+    """The sums, greatest first; of equal ones, that of the first place."""
+    order = sorted(total, key=lambda docno: (-total[docno], places[docno]))
+    return {docno: total[docno] for docno in order}
+
+
 def rrf_sums(lists, k=60):
     """Passage -> its exact sum, best first."""
-    ranks = {}
+    total = {}
+    best = {}  # passage -> its best rank, and the first list that has it there
     for number, docnos in enumerate(lists):
         for docno in dict.fromkeys(docnos):
-            ranks.setdefault(docno, []).append((docnos.index(docno), number))
-    total = {
-        docno: sum(Fraction(1, k + 1 + rank) for rank, _ in found) for docno, found in ranks.items()
-    }
-    return {
-        docno: total[docno]
-        for docno in sorted(ranks, key=lambda docno: (-total[docno], min(ranks[docno])))
-    }
+            rank = docnos.index(docno)
+            total[docno] = total.get(docno, 0) + Fraction(1, k + 1 + rank)
+            best[docno] = min(best.get(docno, (rank, number)), (rank, number))
+    return best_first(total, best)
 
 
 def plain_rrf(lists):
     return list(rrf_sums(lists))
 
 
+def min_max(scores):
+    """The scores between 0 and 1. Equal ones are in the middle."""
+    least = min(scores)
+    width = max(scores) - least
+    if width == 0:
+        return [Fraction(1, 2)] * len(scores)
+    return [(score - least) / width for score in scores]
+
+
 def plain_sums(lists, weights, normalise):
     """Passage -> its exact weighted sum, best first.
 
-    ``lists`` are (docno, score), best rank first.
+    ``lists`` are (docno, score), best rank first. A passage that a list lacks has its least score
+    there.
     """
-    total, best = {}, {}
-    for number, (found, weight) in enumerate(zip(lists, weights, strict=True)):
-        scores = [Fraction(score) for _, score in found]
-        least, width = min(scores), max(scores) - min(scores)
-        missing, places = least, scores
-        if normalise == "min-max":
-            missing, places = (
-                0,
-                [(score - least) / width if width else Fraction(1, 2) for score in scores],
-            )
-        of_list = {}
-        for rank, ((docno, _), place) in enumerate(zip(found, places, strict=True)):
-            of_list.setdefault(docno, place)
+    best = {}  # passage -> its best rank, and the first list that has it there
+    for number, found in enumerate(lists):
+        for rank, (docno, _) in enumerate(found):
             best[docno] = min(best.get(docno, (rank, number)), (rank, number))
-        for docno in {docno for of_other in lists for docno, _ in of_other}:
-            total[docno] = total.get(docno, 0) + Fraction(str(weight)) * of_list.get(docno, missing)
-    return {
-        docno: float(total[docno])
-        for docno in sorted(total, key=lambda docno: (-total[docno], best[docno]))
-    }
+    total = dict.fromkeys(best, Fraction(0))
+    for found, weight in zip(lists, weights, strict=True):
+        scores = [Fraction(score) for _, score in found]
+        missing = min(scores)
+        if normalise == "min-max":
+            scores = min_max(scores)
+            missing = 0
+        of_list = {}
+        for (docno, _), score in zip(found, scores, strict=True):
+            of_list.setdefault(docno, score)
+        for docno in total:
+            total[docno] += Fraction(str(weight)) * of_list.get(docno, missing)
+    ordered = best_first(total, best)
+    return {docno: float(total) for docno, total in ordered.items()}
 
 
 def by_rank(lists):
     """The order of weighted sums of lists whose scores count down."""
-    scored = [[(docno, -rank) for rank, docno in enumerate(found)] for found in lists if found]
+    scored = []
+    for docnos in lists:
+        if docnos:
+            scores = range(0, -len(docnos), -1)
+            scored.append(list(zip(docnos, scores, strict=True)))
     return list(plain_sums(scored, [1] * len(scored), "min-max"))
 
 
 def frame_of(rows, weights=None):
-    """A frame as after ExplodeQueries and a retriever, of rows (turn, sub-query, docno.
+    """A frame as after ExplodeQueries and a retriever.
 
-    Rank and, if it isn't to count down, score).
+    Args:
+        rows: of each passage: turn, sub-query, docno, rank and score. Without scores, these count
+            down from 10.
+        weights: the weight of each sub-query.
     """
-    found = pd.DataFrame(
-        [
-            {"qid_0": row[0], "qsub": row[1], "docno": row[2], "rank": row[3], "score": row[-1]}
-            for row in rows
-        ],
-        dtype=object,
-    )
-    found = found.reindex(columns=["qid_0", "qsub", "docno", "rank", "score"]).astype(
-        {"qsub": "int64", "rank": "int64", "score": "float64"}
-    )
-    if rows and len(rows[0]) == 4:
-        found["score"] = 10.0 - found["rank"]
-    texts = {
-        "qid": [f"{turn}::{sub}" for turn, sub, *_ in rows],
-        "query": [f"{turn} sub {sub}" for turn, sub, *_ in rows],
-        "query_0": [f"{turn}?" for turn, *_ in rows],
-        "qanswer": [f"answer to {turn}" for turn, *_ in rows],
-        "text": [f"text of {docno}" for _, _, docno, *_ in rows],
-    }
-    found = found.assign(
-        **{name: pd.Series(values, dtype=object) for name, values in texts.items()}
-    )
-    return (
-        found if weights is None else found.assign(qweight=[weights[sub] for sub in found["qsub"]])
-    )
+    records = []
+    for turn, sub, docno, rank, *score in rows:
+        records.append(
+            {
+                "qid_0": turn,
+                "qsub": sub,
+                "docno": docno,
+                "rank": rank,
+                "score": score[0] if score else 10.0 - rank,
+                "qid": f"{turn}::{sub}",
+                "query": f"{turn} sub {sub}",
+                "query_0": f"{turn}?",
+                "qanswer": f"answer to {turn}",
+                "text": f"text of {docno}",
+            }
+        )
+    ranked = ["qid_0", "qsub", "docno", "rank", "score"]
+    texts = ["qid", "query", "query_0", "qanswer", "text"]
+    found = pd.DataFrame(records, columns=ranked + texts, dtype=object)
+    found = found.astype({"qsub": "int64", "rank": "int64", "score": "float64"})
+    if weights is not None:
+        found["qweight"] = [weights[sub] for sub in found["qsub"]]
+    return found
 
 
 def expanded(turns, weights=None):
     """The same of turn -> list of ranked docnos per sub-query."""
-    lists = [
-        (turn, sub, docnos) for turn, of_turn in turns.items() for sub, docnos in enumerate(of_turn)
-    ]
-    return frame_of(
-        [
-            (turn, sub, docno, rank)
-            for turn, sub, docnos in lists
-            for rank, docno in enumerate(docnos)
-        ],
-        weights,
-    )
+    rows = []
+    for turn, lists in turns.items():
+        for sub, docnos in enumerate(lists):
+            for rank, docno in enumerate(docnos):
+                rows.append((turn, sub, docno, rank))
+    return frame_of(rows, weights)
 
 
 def orders(frame):
-    return {
-        turn: rows.sort_values("rank")["docno"].tolist()
-        for turn, rows in frame.groupby("qid", sort=False)
-    }
+    """Turn -> its docnos by rank."""
+    docnos = {}
+    for turn, rows in frame.groupby("qid", sort=False):
+        docnos[turn] = rows.sort_values("rank")["docno"].tolist()
+    return docnos
 
 
 class Finds(Operator):
@@ -139,23 +152,24 @@ class Finds(Operator):
 
     def __init__(self, passages, **columns):
         super().__init__()
-        self.passages, self.columns = passages, columns
+        self.passages = passages
+        self.columns = columns
 
     def arguments(self):
         return {"passages": self.passages, "columns": self.columns}
 
     def transform(self, inp):
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        rows = [
-            {**turn, **{name: value.get(turn["qid"]) for name, value in self.columns.items()}}
-            | {"docno": docno, "score": 9.0 - rank, "rank": rank, "text": f"text of {docno}"}
-            for turn in inp.to_dict("records")
-            for rank, docno in enumerate(self.passages.get(turn["qid"], []))
-        ]
+        rows = []
+        for turn in inp.to_dict("records"):
+            for name, values in self.columns.items():
+                turn[name] = values.get(turn["qid"])
+            for rank, docno in enumerate(self.passages.get(turn["qid"], [])):
+                found = {"docno": docno, "score": 9.0 - rank, "rank": rank}
+                rows.append({**turn, **found, "text": f"text of {docno}"})
         names = list(dict.fromkeys([*inp.columns, *self.columns, "docno", "score", "rank", "text"]))
-        return pd.DataFrame(rows, columns=names, dtype=object).astype(
-            {"score": "float64", "rank": "int64"}
-        )
+        frame = pd.DataFrame(rows, columns=names, dtype=object)
+        return frame.astype({"score": "float64", "rank": "int64"})
 
     def __repr__(self):
         return f"Finds({self.passages!r})"
@@ -164,28 +178,28 @@ class Finds(Operator):
 class Table(Operator):
     """A re-ranker by a function of query and docno.
 
-    That remembers its frames and gives the rows back in another order.
+    It remembers its frames, and gives the rows back in another order.
     """
 
     schematic = {"label": "Table"}
 
     def __init__(self, score=lambda query, docno: 0.0):
         super().__init__()
-        self.score, self.seen = score, []
+        self.score = score
+        self.seen = []
 
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         self.seen.append(inp)
-        return inp.assign(
-            score=[
-                float(self.score(*pair)) for pair in zip(inp["query"], inp["docno"], strict=True)
-            ]
-        ).iloc[::-1]
+        scores = []
+        for query, docno in zip(inp["query"], inp["docno"], strict=True):
+            scores.append(float(self.score(query, docno)))
+        return inp.assign(score=scores).iloc[::-1]
 
 
 def column_of(frame, name):
     """qid -> the one value that the turn has in the column."""
-    found = {}
+    values = {}
     for qid, value in zip(frame["qid"], frame[name], strict=True):
-        assert found.setdefault(qid, value) == value
-    return found
+        assert values.setdefault(qid, value) == value
+    return values
