@@ -6,6 +6,7 @@ Against a text of the turn, or by the weighted mean over sub-queries and scorers
 import math
 import re
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -31,9 +32,12 @@ def test_the_scorer_gets_each_turn_and_passage_once_with_query():
     found = expanded({"t": [["a", "b"], ["b", "c"]], "u": [["a"], ["a"]]}).assign(query_vec=0)
     fused = ikat.RerankAgainst(scorer, "qanswer")(found)
     [seen] = scorer.seen
-    pairs = [("t", "a"), ("t", "b"), ("t", "c"), ("u", "a")]
-    wanted = [[turn, f"answer to {turn}", docno, f"text of {docno}"] for turn, docno in pairs]
-    assert sorted(seen[["qid", "query", "docno", "text"]].values.tolist()) == wanted
+    assert sorted(seen[["qid", "query", "docno", "text"]].values.tolist()) == [
+        ["t", "answer to t", "a", "text of a"],
+        ["t", "answer to t", "b", "text of b"],
+        ["t", "answer to t", "c", "text of c"],
+        ["u", "answer to u", "a", "text of a"],
+    ]
     assert "query_vec" not in seen.columns
     assert fused[["qid", "query", "docno", "score", "rank"]].values.tolist() == [
         ["t", "t?", "c", 3.0, 0],
@@ -47,9 +51,9 @@ def test_the_scorer_gets_each_turn_and_passage_once_with_query():
 
 def test_the_whole_union_is_scored_before_the_cut():
     scorer = by_docno({"d": 9})
-    assert ikat.RerankAgainst(scorer, "qanswer", num_results=1)(
-        expanded({"t": [["a", "b"], ["c", "d"]]})
-    )["docno"].tolist() == ["d"]
+    found = expanded({"t": [["a", "b"], ["c", "d"]]})
+    fused = ikat.RerankAgainst(scorer, "qanswer", num_results=1)(found)
+    assert fused["docno"].tolist() == ["d"]
     assert len(scorer.seen[0]) == 4
 
 
@@ -76,10 +80,8 @@ def test_the_column_to_rerank_by_has_to_be_there_for_every_turn():
         ("uvwxyz", "u, v, w, x, y and 1 more"),
     ):
         answers = [None if turn in lacking else "yes" for turn in found["qid_0"]]
-        message = (
-            f"{counted(len(lacking), 'turn has', 'turns have')} no qanswer to re-rank by ({shown}):"
-            " fill"
-        )
+        turns = counted(len(lacking), "turn has", "turns have")
+        message = f"{turns} no qanswer to re-rank by ({shown}): fill"
         with pytest.raises(ikat.DataError, match=re.escape(message)):
             ikat.RerankAgainst(Table(), "qanswer")(found.assign(qanswer=answers))
     for name in ("qrewrite", "query_0"):
@@ -104,10 +106,14 @@ def test_the_column_to_rerank_by_has_to_be_there_for_every_turn():
     ],
 )
 def test_what_is_wrong_with_a_scorer_is_named(change, message):
-    scorer, found = (
-        pt.apply.generic(lambda rows: change(rows.assign(score=1.0)) if len(rows) else rows),
-        expanded({"t": [["a", "b"]]}),
-    )
+
+    def scores_wrongly(rows):
+        if len(rows) == 0:
+            return rows
+        return change(rows.assign(score=1.0))
+
+    scorer = pt.apply.generic(scores_wrongly)
+    found = expanded({"t": [["a", "b"]]})
     wrong = (ikat.DataError, pt.validate.InputValidationError)
     with pytest.raises(wrong, match=message):
         ikat.MeanScore([scorer])(found)
@@ -121,14 +127,15 @@ def test_what_is_wrong_with_a_scorer_is_named(change, message):
 
 def asked(turns, weights=None):
     """``turns``: turn -> list of (query, docnos); ``weights``: turn -> list of weights."""
-    found = expanded({turn: [docnos for _, docnos in lists] for turn, lists in turns.items()})
+    docnos_of = {}
+    for turn, lists in turns.items():
+        docnos_of[turn] = [docnos for _, docnos in lists]
+    found = expanded(docnos_of)
     rows = list(zip(found["qid_0"], found["qsub"], strict=True))
     found["query"] = column(turns[turn][sub][0] for turn, sub in rows)
-    return (
-        found
-        if weights is None
-        else found.assign(qweight=[weights[turn][sub] for turn, sub in rows])
-    )
+    if weights is not None:
+        found["qweight"] = [weights[turn][sub] for turn, sub in rows]
+    return found
 
 
 @given(st.data())
@@ -137,31 +144,24 @@ def test_equal_means_keep_candidate_order_in_any_scorer_order(data):
     docnos = list("abcdef"[: data.draw(st.integers(2, 6))])
     weights = data.draw(st.lists(st.integers(1, 3), min_size=2, max_size=3))
     queries = list("xyz"[: len(weights)])
-    pairs = [(query, docno) for query in queries for docno in docnos]
-    tables = [
-        {pair: data.draw(st.integers(-10, 10)) for pair in pairs}
-        for _ in range(data.draw(st.integers(1, 4)))
-    ]
-    exact = {
-        docno: sum(
-            Fraction(weight * table[query, docno])
-            for table in tables
-            for query, weight in zip(queries, weights, strict=True)
-        )
-        for docno in docnos
-    }
+    pairs = list(product(queries, docnos))
+    scores_of_pairs = st.fixed_dictionaries(dict.fromkeys(pairs, st.integers(-10, 10)))
+    tables = data.draw(st.lists(scores_of_pairs, min_size=1, max_size=4))
+    exact = dict.fromkeys(docnos, Fraction(0))
+    for table in tables:
+        for query, weight in zip(queries, weights, strict=True):
+            for docno in docnos:
+                exact[docno] += weight * table[query, docno]
     found = asked(
         {"t": [(query, docnos) for query in queries]}, {"t": [weight / 10 for weight in weights]}
     )
-    scorers = [
-        Table(lambda query, docno, table=table: table[query, docno] / 10) for table in tables
-    ]
-    rankings = [ikat.MeanScore(order)(found) for order in (scorers, scorers[::-1])]
-    assert rankings[0]["docno"].tolist() == sorted(docnos, key=lambda docno: -exact[docno])
-    assert (
-        rankings[0][["docno", "score"]].values.tolist()
-        == rankings[1][["docno", "score"]].values.tolist()
-    )
+    scorers = []
+    for table in tables:
+        scorers.append(Table(lambda query, docno, table=table: table[query, docno] / 10))
+    first = ikat.MeanScore(scorers)(found)
+    second = ikat.MeanScore(scorers[::-1])(found)
+    assert first["docno"].tolist() == sorted(docnos, key=lambda docno: -exact[docno])
+    assert first[["docno", "score"]].values.tolist() == second[["docno", "score"]].values.tolist()
 
 
 def test_the_worked_example():
@@ -174,9 +174,9 @@ def test_the_worked_example():
         ("bb", "y"): 0.6,
         ("bb", "z"): 0.0,
     }
-    ranked = ikat.MeanScore(
-        [Table(lambda query, docno: table[query, docno]), Table(lambda query, docno: 0.5)]
-    )(found)
+    of_table = Table(lambda query, docno: table[query, docno])
+    always_half = Table(lambda query, docno: 0.5)
+    ranked = ikat.MeanScore([of_table, always_half])(found)
     # y: (2/3 * .6 + 1/3 * .6) / 2 + .25; z: 2/3 * .9 / 2 + .25; x: (2/3 * .3 + 1/3 * .9) / 2 + .25
     assert ranked["docno"].tolist() == ["y", "z", "x"]
     assert ranked["score"].tolist() == pytest.approx([0.55, 0.55, 0.5])
@@ -188,48 +188,55 @@ lists_of_turn = st.lists(
     min_size=1,
     max_size=4,
 )
-turns_and_weights = st.dictionaries(
+turns_of_lists = st.dictionaries(
     st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), lists_of_turn, min_size=1
-).flatmap(
-    lambda turns: st.tuples(
-        st.just(turns),
-        st.fixed_dictionaries(
-            {
-                t: st.lists(st.floats(0.1, 1), min_size=len(lists), max_size=len(lists))
-                for t, lists in turns.items()
-            }
-        ),
-    )
 )
 
 
-@given(turns_and_weights, st.integers(1, 8), st.sampled_from([1, 10, 500_000]), st.booleans())
+@st.composite
+def turns_and_weights(draw):
+    turns = draw(turns_of_lists)
+    weights = {}
+    for turn, lists in turns.items():
+        number = len(lists)
+        weights[turn] = draw(st.lists(st.floats(0.1, 1), min_size=number, max_size=number))
+    return turns, weights
+
+
+def by_length(query, docno):
+    return len(query) * ord(docno) % 7
+
+
+def by_letters(query, docno):
+    return (sum(map(ord, query)) + 3 * ord(docno)) % 11 / 11
+
+
+def plain_means(lists, weights):
+    """Passage -> its mean score by these two, over the (query, docnos) of a turn."""
+    total = math.fsum(weights)
+    means = {}
+    for _, docnos in lists:
+        means.update(dict.fromkeys(docnos, 0.0))
+    for (query, _), weight in zip(lists, weights, strict=True):
+        for docno in means:
+            scores = by_length(query, docno) + by_letters(query, docno)
+            means[docno] += weight / total * scores / 2
+    return means
+
+
+@given(turns_and_weights(), st.integers(1, 8), st.sampled_from([1, 10, 500_000]), st.booleans())
 def test_the_score_is_the_plain_mean_for_any_chunk_size(drawn, cut, at_once, backwards):
     turns, weights = drawn
     found = asked(turns, weights)
-    scores = [
-        lambda query, docno: len(query) * ord(docno) % 7,
-        lambda query, docno: (sum(map(ord, query)) + 3 * ord(docno)) % 11 / 11,
-    ]
+    if backwards:
+        found = found.iloc[::-1]
+    operator = ikat.MeanScore([Table(by_length), Table(by_letters)], num_results=cut)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pyterrier_ikat.fuse.by_scorer.PAIRS_AT_ONCE", at_once)
-        ranked = ikat.MeanScore(list(map(Table, scores)), num_results=cut)(
-            found.iloc[::-1] if backwards else found
-        )
+        ranked = operator(found)
     assert set(ranked["qid"]) == set(turns)
     for turn, rows in ranked.groupby("qid"):
-        total = math.fsum(weights[turn])
-        used = [
-            (query, weight / total)
-            for (query, _), weight in zip(turns[turn], weights[turn], strict=True)
-        ]
-        candidates = {docno for _, docnos in turns[turn] for docno in docnos}
-        mean = {
-            docno: sum(
-                weight * score(query, docno) / 2 for query, weight in used for score in scores
-            )
-            for docno in candidates
-        }
+        mean = plain_means(turns[turn], weights[turn])
         assert rows["score"].tolist() == pytest.approx(sorted(mean.values(), reverse=True)[:cut])
         assert rows["score"].tolist() == pytest.approx([mean[docno] for docno in rows["docno"]])
         assert rows["rank"].tolist() == list(range(min(cut, len(mean))))
@@ -239,15 +246,12 @@ def test_candidates_are_scored_once_per_sub_query_of_their_turn(monkeypatch):
     scorer = Table()
     ikat.MeanScore([scorer])(asked({"t": [("a", ["x", "y"]), ("b", ["x"])], "u": [("c", ["x"])]}))
     [seen] = scorer.seen
-    pairs = [
-        ("t::0", "a", "x"),
-        ("t::0", "a", "y"),
-        ("t::1", "b", "x"),
-        ("t::1", "b", "y"),
-        ("u::0", "c", "x"),
-    ]
     assert seen[["qid", "query", "docno", "text"]].values.tolist() == [
-        [*pair, f"text of {pair[2]}"] for pair in pairs
+        ["t::0", "a", "x", "text of x"],
+        ["t::0", "a", "y", "text of y"],
+        ["t::1", "b", "x", "text of x"],
+        ["t::1", "b", "y", "text of y"],
+        ["u::0", "c", "x", "text of x"],
     ]
     monkeypatch.setattr("pyterrier_ikat.fuse.by_scorer.PAIRS_AT_ONCE", 3)
     turns = {
@@ -257,11 +261,10 @@ def test_candidates_are_scored_once_per_sub_query_of_their_turn(monkeypatch):
         "w": [("e", ["x"])],
     }
     ikat.MeanScore([scorer])(asked(turns))
-    assert [sorted({qid.split("::")[0] for qid in frame["qid"]}) for frame in scorer.seen[1:]] == [
-        ["t"],
-        ["u", "v"],
-        ["w"],
-    ]
+    first, second, third = scorer.seen[1:]
+    assert set(first["qid"]) == {"t::0", "t::1"}
+    assert set(second["qid"]) == {"u::0", "v::0"}
+    assert set(third["qid"]) == {"w::0"}
 
 
 @pytest.mark.parametrize(
@@ -273,16 +276,15 @@ def test_candidates_are_scored_once_per_sub_query_of_their_turn(monkeypatch):
 )
 def test_unweighted_sub_queries_count_the_same_and_weight_0_not(weights, scores, wanted):
     found = asked({"t": [("a", ["x"]), ("b", ["y"]), ("c", ["x"])]}, weights and {"t": weights})
-    assert ikat.MeanScore([Table(lambda query, docno: scores[query])])(found)[
-        "score"
-    ].tolist() == pytest.approx([wanted] * 2)
+    ranked = ikat.MeanScore([Table(lambda query, docno: scores[query])])(found)
+    assert ranked["score"].tolist() == pytest.approx([wanted, wanted])
 
 
 def test_a_frame_that_is_not_expanded_is_scored_by_its_query():
     found = asked({"t": [("a", ["x", "y"])]}).drop(columns=["qid_0", "qsub", "query_0"])
-    ranked = ikat.MeanScore(
-        [Table(lambda query, docno: docno == "y"), Table(lambda query, docno: query == "a")]
-    )(found)
+    likes_y = Table(lambda query, docno: docno == "y")
+    likes_query_a = Table(lambda query, docno: query == "a")
+    ranked = ikat.MeanScore([likes_y, likes_query_a])(found)
     assert ranked[["qid", "query", "docno", "score"]].values.tolist() == [
         ["t::0", "a", "y", 1.0],
         ["t::0", "a", "x", 0.5],
@@ -294,14 +296,12 @@ def test_a_bi_encoder_encodes_each_passage_and_each_query_once(monkeypatch):
 
     def encode(self, texts, kind):
         encoded.extend(texts)
-        return np.array(
-            [[math.cos(len(text)), math.sin(len(text))] for text in texts], dtype=np.float32
-        )
+        angles = np.array([len(text) for text in texts])
+        return np.column_stack([np.cos(angles), np.sin(angles)]).astype(np.float32)
 
     monkeypatch.setattr(ikat.BiEncoder, "_encode", encode)
-    ranked = ikat.MeanScore([ikat.BiEncoder("m")])(
-        asked({"t": [("a", ["x", "y"]), ("bb", ["y", "z"])], "u": [("a", ["x"])]})
-    )
+    found = asked({"t": [("a", ["x", "y"]), ("bb", ["y", "z"])], "u": [("a", ["x"])]})
+    ranked = ikat.MeanScore([ikat.BiEncoder("m")])(found)
     assert sorted(encoded) == ["a", "bb", "text of x", "text of y", "text of z"]
     mean = (math.cos(len("text of x") - 1) + math.cos(len("text of x") - 2)) / 2
     assert ranked.loc[ranked["qid"] == "t", "score"].tolist() == pytest.approx([mean] * 3, abs=1e-6)
@@ -319,12 +319,10 @@ def test_weights_of_sub_queries_that_cannot_be_used_are_named(operator, weights)
     found = asked(
         {"s": [("a", ["x"])], "t": [("a", ["x"]), ("b", ["x"])]}, {"s": [1.0], "t": weights}
     )
-    with pytest.raises(
-        ikat.DataError,
-        match=(
-            "the weights of t::0's turn can't be used: give every sub-query a qweight of 0 or more"
-        ),
-    ):
+    message = (
+        "the weights of t::0's turn can't be used: give every sub-query a qweight of 0 or more"
+    )
+    with pytest.raises(ikat.DataError, match=message):
         operator(found)
 
 
@@ -332,12 +330,10 @@ def test_wrong_arguments_are_refused_and_a_thousand_is_default():
     for scorers in ([], Table()):
         with pytest.raises(ikat.UsageError, match="give a list of at least one re-ranker"):
             ikat.MeanScore(scorers)
-    for make in (
-        lambda: ikat.MeanScore([Table()], 0),
-        lambda: ikat.RerankAgainst(Table(), "query", 0),
-    ):
-        with pytest.raises(ikat.UsageError, match="num_results=0"):
-            make()
+    with pytest.raises(ikat.UsageError, match="num_results=0"):
+        ikat.MeanScore([Table()], 0)
+    with pytest.raises(ikat.UsageError, match="num_results=0"):
+        ikat.RerankAgainst(Table(), "query", 0)
     operator = ikat.MeanScore([Table(), Table()])
     assert operator.num_results == 1000
     assert pt.inspect.subtransformers(operator) == {"scorers": operator.scorers}
@@ -345,17 +341,15 @@ def test_wrong_arguments_are_refused_and_a_thousand_is_default():
 
 def test_empty_frames_give_full_ones_columns_without_a_model():
     found = asked({"t": [("a", ["x"])]}, {"t": [1.0]})
-    for empty, full in (
-        (ikat.MeanScore([ikat.BiEncoder("no/such-model")]), ikat.MeanScore([Table()])),
-        (
-            ikat.RerankAgainst(ikat.BiEncoder("no/such-model"), "qanswer"),
-            ikat.RerankAgainst(Table(), "qanswer"),
-        ),
+    no_rows = pd.DataFrame(columns=list(found.columns))
+    no_model = ikat.BiEncoder("no/such-model")
+    for without_model, full in (
+        (ikat.MeanScore([no_model]), ikat.MeanScore([Table()])),
+        (ikat.RerankAgainst(no_model, "qanswer"), ikat.RerankAgainst(Table(), "qanswer")),
     ):
-        assert list(empty(found.iloc[:0]).columns) == list(full(found).columns)
-        assert set(full(pd.DataFrame(columns=list(found.columns))).columns) == set(
-            full(found).columns
-        )
+        columns = list(full(found).columns)
+        assert list(without_model(found.iloc[:0]).columns) == columns
+        assert set(full(no_rows).columns) == set(columns)
 
 
 def test_a_scorer_gets_no_vector_of_another_query():
@@ -388,7 +382,9 @@ def test_a_fusion_says_which_columns_it_and_its_scorers_read():
 def test_negative_scores_that_differ_by_rounding_alone_tie():
     """x: -.1 - .2 - .3, y: -.3 - .2 - .1, which differ in the last bit; x is found first."""
     scores = {"x": (-0.1, -0.2, -0.3), "y": (-0.3, -0.2, -0.1)}
-    scorers = [by_docno({docno: of[number] for docno, of in scores.items()}) for number in range(3)]
+    scorers = []
+    for number in range(3):
+        scorers.append(by_docno({"x": scores["x"][number], "y": scores["y"][number]}))
     assert sum(scores["x"]) != sum(scores["y"])
     found = ikat.MeanScore(scorers)(expanded({"t": ["xy"]}))
     assert found["docno"].tolist() == ["x", "y"]

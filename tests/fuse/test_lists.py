@@ -79,9 +79,11 @@ def test_rows_of_several_systems_are_put_together_by_turn():
 
 def lists_of(*lists):
     """One turn with these lists of docnos."""
-    docnos = [docno for docnos in lists for docno in docnos]
-    bounds = np.cumsum([0, *map(len, lists)]).tolist()
-    parts = [slice(*bound) for bound in zip(bounds, bounds[1:], strict=False)]
+    docnos = []
+    parts = []
+    for of_list in lists:
+        parts.append(slice(len(docnos), len(docnos) + len(of_list)))
+        docnos += of_list
     return TurnLists(np.arange(len(docnos)), column(docnos).to_numpy(), parts)
 
 

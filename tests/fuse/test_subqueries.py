@@ -40,22 +40,21 @@ ROWS = st.lists(
 
 def plain_lists(rows):
     """turn -> the docnos of its lists, by rank and then docno, in the order of the sub-queries."""
-    lists = {}
-    for turn, sub, docno, rank in rows:
-        lists.setdefault(turn, {}).setdefault(sub, []).append((rank, docno))
-    return {
-        turn: [[docno for _, docno in sorted(of_turn[sub])] for sub in sorted(of_turn)]
-        for turn, of_turn in lists.items()
-    }
+    lists = {turn: [] for turn, *_ in rows}
+    subs = sorted({(turn, sub) for turn, sub, *_ in rows})
+    for turn, sub in subs:
+        of_sub = [(rank, docno) for *key, docno, rank in rows if key == [turn, sub]]
+        lists[turn].append([docno for _, docno in sorted(of_sub)])
+    return lists
 
 
 @given(ROWS, st.integers(1, 12))
 def test_orders_equal_the_plain_definitions_for_any_row_order(rows, cut):
-    found, lists = frame_of(rows), plain_lists(rows)
+    found = frame_of(rows)
+    lists = plain_lists(rows)
     read = read_lists(found)
-    assert [[turn.docno[part].tolist() for part in turn.lists] for turn in read.turns()] == list(
-        lists.values()
-    )
+    for turn, of_turn in zip(read.turns(), lists.values(), strict=True):
+        assert [turn.docno[part].tolist() for part in turn.lists] == of_turn
     assert [rows[row][2] for row in read.row] == read.docno.tolist()
     before = found.copy()
     for plain, whole, short in (
@@ -67,28 +66,22 @@ def test_orders_equal_the_plain_definitions_for_any_row_order(rows, cut):
         assert orders(short(found)) == {turn: docnos[:cut] for turn, docnos in wanted.items()}
     for turn, of_turn in ikat.RRF()(found).groupby("qid"):
         exact = rrf_sums(lists[turn])
-        assert of_turn["score"].tolist() == pytest.approx(
-            [float(exact[docno]) for docno in of_turn["docno"]], rel=1e-5
-        )
+        sums = [float(exact[docno]) for docno in of_turn["docno"]]
+        assert of_turn["score"].tolist() == pytest.approx(sums, rel=1e-5)
         assert (np.diff(of_turn["score"].astype(np.float32)) < 0).all()
     pd.testing.assert_frame_equal(found, before)
 
 
 @given(ROWS)
 def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
-    rows = [
-        (turn, 0, docno, rank)
-        for (turn, docno), rank in {(turn, docno): rank for turn, _, docno, rank in rows}.items()
-    ]
-    plain = (
-        frame_of(rows)
-        .assign(qid=lambda found: found["qid_0"])
-        .drop(columns=["qid_0", "qsub", "query_0"])
-    )
+    ranks = {(turn, docno): rank for turn, _, docno, rank in rows}
+    rows = [(turn, 0, docno, rank) for (turn, docno), rank in ranks.items()]
+    found = frame_of(rows)
+    found["qid"] = found["qid_0"]
+    plain = found.drop(columns=["qid_0", "qsub", "query_0"])
+    wanted = {turn: lists[0] for turn, lists in plain_lists(rows).items()}
     for operator in (ikat.Interleave(num_results=None), ikat.RRF(num_results=None)):
-        assert orders(operator(plain)) == {
-            turn: lists[0] for turn, lists in plain_lists(rows).items()
-        }
+        assert orders(operator(plain)) == wanted
 
 
 def test_interleaved_scores_count_down_to_one():
@@ -98,10 +91,8 @@ def test_interleaved_scores_count_down_to_one():
 
 
 def test_a_later_sub_query_in_the_first_row_comes_second():
-    assert ikat.Interleave()(frame_of([("t", 1, "b", 0), ("t", 0, "a", 1)]))["docno"].tolist() == [
-        "a",
-        "b",
-    ]
+    fused = ikat.Interleave()(frame_of([("t", 1, "b", 0), ("t", 0, "a", 1)]))
+    assert fused["docno"].tolist() == ["a", "b"]
 
 
 def test_rrf_ties_go_by_best_rank_then_sub_query():
@@ -113,7 +104,9 @@ def test_rrf_ties_go_by_best_rank_then_sub_query():
     # 1/10 + 1/15 is 1/6, in floating point one step more: the passage that is 6th in one list has
     # the better rank and comes first.
     lists = [[f"x{n}" for n in range(20)], [f"y{n}" for n in range(20)]]
-    lists[0][5], lists[0][9], lists[1][14] = "single", "double", "double"
+    lists[0][5] = "single"
+    lists[0][9] = "double"
+    lists[1][14] = "double"
     assert 1 / 10 + 1 / 15 > 1 / 6
     order = ikat.RRF(k=0, num_results=None)(expanded({"t": lists}))["docno"].tolist()
     assert order.index("single") < order.index("double")
@@ -128,21 +121,14 @@ def test_rrf_equals_ranx_where_no_sums_tie():
             "t": [["a", "b", "c", "d"], ["b", "a", "e"]],
             "u": [["x", "y", "z"], ["z", "w", "y"]],
         }
-        runs = [
-            Run(
-                {
-                    turn: {docno: 10.0 - rank for rank, docno in enumerate(lists[sub])}
-                    for turn, lists in turns.items()
-                }
-            )
-            for sub in (0, 1)
-        ]
+        of_first_lists = {"t": {"a": 4, "b": 3, "c": 2, "d": 1}, "u": {"x": 3, "y": 2, "z": 1}}
+        of_second_lists = {"t": {"b": 3, "a": 2, "e": 1}, "u": {"z": 3, "w": 2, "y": 1}}
+        runs = [Run(of_first_lists), Run(of_second_lists)]
         combined = fuse(runs, method="rrf", params={"k": 60}).to_dict()
     fused = ikat.RRF()(expanded(turns))
     for turn, rows in fused.groupby("qid"):
-        assert dict(zip(rows["docno"], rows["score"], strict=True)) == pytest.approx(
-            dict(combined[turn]), rel=1e-6
-        )
+        scores = dict(zip(rows["docno"], rows["score"], strict=True))
+        assert scores == pytest.approx(dict(combined[turn]), rel=1e-6)
 
 
 def test_docnos_may_be_numbers():
@@ -178,7 +164,7 @@ def test_the_turn_gets_qid_and_query_back_and_what_queries_found(fusion):
     assert fused["qfound"].tolist() == [[2, 0, 1], [2, 0, 1], [1]]
     assert fused.columns[0] == "qid"
     assert all(value is history for value in fused["qhistory"])
-    assert fused["text"].tolist() == [f"text of {docno}" for docno in fused["docno"]]
+    assert fused["text"].tolist() == ("text of " + fused["docno"]).tolist()
 
 
 @EVERY_FUSION
@@ -221,18 +207,16 @@ def test_a_sub_query_like_the_turns_own_is_not_taken_for_it(dropped):
 
 def test_a_frame_without_the_turns_own_query_or_qid_is_refused():
     found = frame_of([("9-1_1", 0, "a", 0), ("9-1_1", 1, "b", 0)])
+    message = (
+        "the turns' own queries aren't in the frame: behind ExplodeQueries, keep its columns qquery"
+    )
     for wrong in ({"query_0": ["a", "b"]}, {"qquery": "another"}):
-        with pytest.raises(
-            ikat.DataError,
-            match=(
-                "the turns' own queries aren't in the frame: behind ExplodeQueries, keep its"
-                " columns qquery"
-            ),
-        ):
+        with pytest.raises(ikat.DataError, match=message):
             ikat.Interleave()(found.assign(**wrong))
     for missing in (None, float("nan")):
+        qids = pd.Series(["9-1_1", missing], dtype=object)
         with pytest.raises(ikat.DataError, match="row 1 of the frame has no qid"):
-            ikat.Interleave()(found.assign(qid_0=pd.Series(["9-1_1", missing], dtype=object)))
+            ikat.Interleave()(found.assign(qid_0=qids))
 
 
 @given(st.lists(st.sampled_from("abcde")))

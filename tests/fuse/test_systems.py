@@ -43,37 +43,32 @@ two_queries = (
 
 def by_hand(branches, turns):
     """The branches' results as those of sub-queries."""
-    frames = [
-        branch(turns).assign(qsub=number, qid_0=lambda rows: rows["qid"], query_0="?", qquery="?")
-        for number, branch in enumerate(branches)
-    ]
-    tagged = pd.concat(frames, ignore_index=True)
-    return tagged.assign(
-        qid=[
-            f"{qid}::{number}" for qid, number in zip(tagged["qid_0"], tagged["qsub"], strict=True)
-        ]
-    )
+    frames = []
+    for number, branch in enumerate(branches):
+        found = branch(turns).assign(qsub=number, query_0="?", qquery="?")
+        found["qid_0"] = found["qid"]
+        found["qid"] = found["qid_0"] + f"::{number}"
+        frames.append(found)
+    return pd.concat(frames, ignore_index=True)
+
+
+def by_turn_and_rank(frame):
+    columns = ["qid", "docno", "score", "rank", "text"]
+    return frame[columns].sort_values(["qid", "rank"], ignore_index=True)
 
 
 @FUSIONS
 @given(found_by_branch, st.none() | st.integers(1, 4), st.randoms(use_true_random=False))
 def test_systems_are_fused_as_by_hand_and_the_plain_definition(fusion, found, num_results, random):
     shuffled = pt.apply.generic(lambda rows: rows.iloc[random.sample(range(len(rows)), len(rows))])
-    branches, before = [Finds(passages) for passages in found], TURNS.copy()
+    branches = [Finds(passages) for passages in found]
+    before = TURNS.copy()
     fused = fusion(*(branch >> shuffled for branch in branches), num_results=num_results)(TURNS)
     alone = fusion(num_results=num_results)(by_hand(branches, TURNS))
-    columns = ["qid", "docno", "score", "rank", "text"]
-    pd.testing.assert_frame_equal(
-        *(
-            frame[columns].sort_values(["qid", "rank"], ignore_index=True)
-            for frame in (fused, alone)
-        )
-    )
+    pd.testing.assert_frame_equal(by_turn_and_rank(fused), by_turn_and_rank(alone))
     for qid, rows in fused.groupby("qid"):
-        assert (
-            rows["docno"].tolist()
-            == PLAIN[fusion]([passages.get(qid, []) for passages in found])[:num_results]
-        )
+        wanted = PLAIN[fusion]([passages.get(qid, []) for passages in found])
+        assert rows["docno"].tolist() == wanted[:num_results]
         assert (np.diff(rows["score"].astype(np.float32)) < 0).all()
     pd.testing.assert_frame_equal(TURNS, before)
 
@@ -89,47 +84,49 @@ def test_systems_are_fused_as_by_hand_and_the_plain_definition(fusion, found, nu
     )
 )
 def test_a_hybrid_between_sub_queries_joins_within_each_of_them(fusion, found):
-    branches, asked = [Finds(passages) for passages in [*found, {}]], dict(TURNS.values.tolist())
+    branches = [Finds(passages) for passages in [*found, {}]]
+    asked = dict(TURNS.values.tolist())
     hybrid = (two_queries >> fusion(*branches))(TURNS)
     for qid, rows in hybrid.groupby("qid"):
-        assert rows["docno"].tolist() == PLAIN[fusion](
-            [branch.passages.get(qid, []) for branch in branches]
-        )
+        lists = [branch.passages.get(qid, []) for branch in branches]
+        assert rows["docno"].tolist() == PLAIN[fusion](lists)
         turn, sub = qid.split("::")
         of_turn = [turn, int(sub), "ab"[int(sub)], asked[turn]]
-        assert rows[["qid_0", "qsub", "query", "query_0"]].drop_duplicates().values.tolist() == [
-            of_turn
-        ]
+        columns = rows[["qid_0", "qsub", "query", "query_0"]]
+        assert columns.drop_duplicates().values.tolist() == [of_turn]
     turns = (two_queries >> fusion(*branches) % 1000 >> ikat.Interleave())(TURNS)
     for qid, rows in turns.groupby("qid"):
-        lists = [hybrid.loc[hybrid["qid"] == f"{qid}::{sub}", "docno"].tolist() for sub in (0, 1)]
-        assert rows["docno"].tolist() == round_robin(lists)
+        first = hybrid.loc[hybrid["qid"] == f"{qid}::0", "docno"].tolist()
+        second = hybrid.loc[hybrid["qid"] == f"{qid}::1", "docno"].tolist()
+        assert rows["docno"].tolist() == round_robin([first, second])
         assert rows["query"].unique().tolist() == [asked[qid]]
 
 
 @FUSIONS
 def test_each_branch_runs_once_on_turns_of_its_own(fusion):
+    seen = []
+
     def overwritten(turns):
         seen.append(turns["query"].tolist())
         turns["query"] = "overwritten"
         return turns.assign(docno="x", rank=0, score=1.0)
 
-    seen, branch = [], pt.apply.generic(overwritten)
+    branch = pt.apply.generic(overwritten)
     fusion(branch, branch)(TURNS)
-    assert seen == [["tea?", "coffee?"]] * 2 == [TURNS["query"].tolist()] * 2
+    assert seen == [["tea?", "coffee?"], ["tea?", "coffee?"]]
+    assert TURNS["query"].tolist() == ["tea?", "coffee?"]
 
 
 @FUSIONS
 def test_foreign_pipelines_that_rewrite_their_query_are_fused(fusion):
     def asks(text, *docnos):
         found = pd.DataFrame({"docno": docnos, "rank": range(len(docnos)), "score": 1.0})
-        return pt.apply.query(lambda row: text) >> pt.apply.generic(
-            lambda turns: turns.merge(found, how="cross")
-        )
+        rewrite = pt.apply.query(lambda row: text)
+        search = pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
+        return rewrite >> search
 
-    fused = fusion(asks("tea", "x", "y"), asks("mate", "y", "z"))(
-        TURNS.assign(query_0=["raw t", "raw u"])
-    )
+    turns = TURNS.assign(query_0=["raw t", "raw u"])
+    fused = fusion(asks("tea", "x", "y"), asks("mate", "y", "z"))(turns)
     assert sorted(fused["docno"]) == sorted("xyz" * 2)
     assert column_of(fused, "query") == {"t": "mate", "u": "mate"}
     assert column_of(fused, "query_0") == {"t": "tea?", "u": "coffee?"}
@@ -165,27 +162,24 @@ def test_a_branch_returning_other_turns_is_refused_before_next(fusion):
         fused(TURNS)
     with pytest.raises(ikat.DataError, match=text):
         ikat.plan({"S": fused}, TURNS)
-    assert set(
-        fusion(two_queries >> Finds({"t::0": "x"}) >> ikat.Union(), Finds({}))(TURNS)["qid"]
-    ) == {"t"}
+    joined = two_queries >> Finds({"t::0": "x"}) >> ikat.Union()
+    assert set(fusion(joined, Finds({}))(TURNS)["qid"]) == {"t"}
+    joins_too_early = Finds({"t::0": "x"}) >> ikat.Interleave()
+    system = two_queries >> fusion(Finds({"t::0": "x"}), joins_too_early)
     with pytest.raises(
         ikat.DataError, match="branch 2 of .* returns t, which is not a qid of its input"
     ):
-        (two_queries >> fusion(Finds({"t::0": "x"}), Finds({"t::0": "x"}) >> ikat.Interleave()))(
-            TURNS
-        )
+        system(TURNS)
 
 
 @FUSIONS
 def test_what_is_no_branch_and_what_a_branch_lacks_is_refused(fusion):
     with pytest.raises(ikat.UsageError, match=f"branch 2 of {fusion.__name__} is 'bm25'"):
         fusion(Finds({}), "bm25")
-    for name, wrong in (
-        ("text", lambda rows: rows.drop(columns="text")),
-        ("rank", lambda rows: rows.drop(columns="rank")),
-    ):
+    for name in ("text", "rank"):
+        drops = pt.apply.generic(lambda rows, name=name: rows.drop(columns=name))
         with pytest.raises(pt.validate.InputValidationError, match=name):
-            fusion(Finds({"t": "x"}), Finds({"t": "y"}) >> pt.apply.generic(wrong))(TURNS)
+            fusion(Finds({"t": "x"}), Finds({"t": "y"}) >> drops)(TURNS)
     with pytest.raises(pt.validate.InputValidationError, match="query"):
         fusion(Finds({}))(TURNS[["qid"]])
 
@@ -208,22 +202,18 @@ def test_a_cut_behind_a_fusion_makes_it_no_deeper(fusion):
 
 @FUSIONS
 def test_fused_systems_are_values_and_drawn_with_their_branches(fusion):
-    first, second = ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]})
+    first = ikat.RawUtterance() >> Finds({"t": ["x"]})
+    second = Finds({"t": ["y"]})
     fused = fusion(first, second, num_results=7)
     assert fused == fusion(
         ikat.RawUtterance() >> Finds({"t": ["x"]}), Finds({"t": ["y"]}), num_results=7
     )
-    assert (
-        len(
-            {
-                fused,
-                fusion(second, first, num_results=7),
-                fusion(num_results=7),
-                fusion(first, second),
-            }
-        )
-        == 4
-    )
+    others = [
+        fusion(second, first, num_results=7),
+        fusion(num_results=7),
+        fusion(first, second),
+    ]
+    assert len({fused, *others}) == 4
     assert hash(pickle.loads(pickle.dumps(fused))) == hash(fused)
     plain = fusion(ikat.RawUtterance(), ikat.AllUtterances(), num_results=7)
     assert (
@@ -238,9 +228,9 @@ def test_fused_systems_are_values_and_drawn_with_their_branches(fusion):
 
 def test_a_plan_counts_what_the_branches_ask_and_what_they_leave():
     llm = ikat.llm("recorded:sample")
-    fused = ikat.RRF(
-        ikat.Answer(llm) >> Finds({}), ikat.Rewrite(llm) >> Finds({}) % 3, num_results=4
-    ) >> ikat.LLMRerank(llm)
+    answers = ikat.Answer(llm) >> Finds({})
+    rewrites = ikat.Rewrite(llm) >> Finds({}) % 3
+    fused = ikat.RRF(answers, rewrites, num_results=4) >> ikat.LLMRerank(llm)
     planned = ikat.plan({"S": fused}, TURNS)
     assert planned["stage"].tolist() == ["answer", "rewrite", "rerank"]
     assert planned["calls"].tolist() == [2, 2, 8]
@@ -284,13 +274,10 @@ def test_all_branches_send_their_batches_before_the_stage_ends():
 def test_an_experiment_with_a_shared_prefix_runs():
     qrels = pd.DataFrame({"qid": ["t"], "docno": ["y"], "label": [1]})
     union = ikat.Union(Finds({"t": ["x"]}), Finds({"t": ["y"]}))
-    systems = [
-        union,
-        union >> ikat.RerankAgainst(Table(lambda query, docno: docno in query), "query"),
-    ]
-    found = pt.Experiment(
-        systems, TURNS.assign(query="say y"), qrels, [pt.measures.RR], plan="tree"
-    )
+    named_in_query = Table(lambda query, docno: docno in query)
+    systems = [union, union >> ikat.RerankAgainst(named_in_query, "query")]
+    turns = TURNS.assign(query="say y")
+    found = pt.Experiment(systems, turns, qrels, [pt.measures.RR], plan="tree")
     assert found["RR"].tolist() == [0.5, 1.0]
 
 
@@ -401,11 +388,11 @@ def test_a_turn_of_another_branch_is_not_0_and_losses_are_named():
         )
         return Finds({})(turns)
 
-    assert warned(ikat.Union(Finds({"t": "x"}), pt.apply.generic(warns)), TURNS.head(1))[1] == [
-        LOST.format("Union", "t")
-    ]
+    _, said = warned(ikat.Union(Finds({"t": "x"}), pt.apply.generic(warns)), TURNS.head(1))
+    assert said == [LOST.format("Union", "t")]
     inner = ikat.Union(Finds({"t": "x", "u": "y"}), Finds({"u": "z"}))
-    assert warned(ikat.Union(inner, Finds({"t": "x", "u": "y"})))[1] == [LOST.format("Union", "t")]
+    _, said = warned(ikat.Union(inner, Finds({"t": "x", "u": "y"})))
+    assert said == [LOST.format("Union", "t")]
 
 
 def test_between_sub_queries_the_turns_are_named_once():
@@ -440,11 +427,9 @@ def test_a_fusion_is_as_deep_as_a_run_and_a_pool_is_whole(fusion, depth):
 
 
 def test_the_constants_and_scales_are_those_of_the_papers():
-    assert (ikat.RRF().k, ikat.WeightedSum().normalise, ikat.WeightedSum().weights) == (
-        60,
-        "min-max",
-        None,
-    )
+    assert ikat.RRF().k == 60
+    assert ikat.WeightedSum().normalise == "min-max"
+    assert ikat.WeightedSum().weights is None
 
 
 def test_a_large_constant_still_tells_sums_apart():
@@ -465,9 +450,8 @@ def test_all_batches_of_a_branch_are_waited_for():
 
 def test_each_branch_that_lost_turns_names_all_of_them():
     turns = pd.DataFrame({"qid": list("tuv"), "query": "tea?"}, dtype=object)
-    found, said = warned(
-        ikat.RRF(Finds({"v": "x"}), Finds({"t": "x", "u": "x", "v": "y"}), Finds({"u": "z"})), turns
-    )
+    fused = ikat.RRF(Finds({"v": "x"}), Finds({"t": "x", "u": "x", "v": "y"}), Finds({"u": "z"}))
+    found, said = warned(fused, turns)
     assert found["qid"].drop_duplicates().tolist() == ["v", "t", "u"]
     assert [text.partition(":")[0] for text in said] == [
         "branch 1 of RRF found no passage for 2 turns (t, u)",

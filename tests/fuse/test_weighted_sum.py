@@ -6,13 +6,22 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fuse.plain import TURNS, Finds, frame_of, plain_sums
+from fuse.plain import TURNS, Finds, frame_of, orders, plain_sums
 from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 
 WEIGHTS = {0: 1.0, 1: 0.1, 2: 0.0, 3: 2.5}
+
+
+def are_all_weighted(rows):
+    """Whether each turn has a sub-query that counts."""
+    turns = {row[0] for row in rows}
+    weighted = {row[0] for row in rows if WEIGHTS[row[1]] > 0}
+    return turns == weighted
+
+
 ROWS = st.lists(
     st.tuples(
         st.sampled_from(["9-1_1", "9-1_2"]),
@@ -22,9 +31,17 @@ ROWS = st.lists(
         st.sampled_from([-3.0, 0.0, 1.0, 1.5, 2.0, 7.25]),
     ),
     max_size=40,
-).filter(
-    lambda rows: all(any(WEIGHTS[sub] for turn, sub, *_ in rows if turn == qid) for qid, *_ in rows)
-)
+).filter(are_all_weighted)
+
+
+def list_of(turn, sub, rows):
+    """The list of a sub-query: (docno, score) by rank, of equal ranks by docno.
+
+    Repeats of a passage with the same rank are in the order of the rows.
+    """
+    of_sub = [row for row in rows if row[:2] == (turn, sub)]
+    of_sub.sort(key=lambda row: (row[3], row[2]))
+    return [(docno, score) for _, _, docno, _, score in of_sub]
 
 
 @pytest.mark.parametrize("normalise", ["min-max", "none"])
@@ -34,15 +51,7 @@ def test_sums_are_exact_fractions_in_any_row_order_with_ties(normalise, rows, ra
     fused = ikat.WeightedSum(normalise=normalise, num_results=cut)(frame_of(shuffled, WEIGHTS))
     for turn, found in fused.groupby("qid"):
         subs = sorted({sub for qid, sub, *_ in rows if qid == turn})
-        of_subs = [[row for row in shuffled if row[:2] == (turn, sub)] for sub in subs]
-        # equal ranks go by docno, and among repeats of a passage by their place in the frame
-        lists = [
-            [
-                (docno, score)
-                for _, _, docno, _, score in sorted(of_sub, key=lambda row: (row[3], row[2]))
-            ]
-            for of_sub in of_subs
-        ]
+        lists = [list_of(turn, sub, shuffled) for sub in subs]
         expected = plain_sums(lists, [WEIGHTS[sub] for sub in subs], normalise)
         assert found["docno"].tolist() == list(expected)[:cut]
         assert found["score"].tolist() == pytest.approx(
@@ -72,21 +81,16 @@ def test_min_max_is_worked_out_by_hand():
     assert fused_by_hand(*LISTS, weights=[3, 1]) == pytest.approx(
         {"a": 3.0, "b": 1.75, "d": 0.5, "c": 0.0}
     )
-    assert list(fused_by_hand(*LISTS, weights=[0, 1])) == [
-        "b",
-        "d",
-        "a",
-        "c",
-    ]  # a and c have 0; a stands in the better rank
+    # a and c have 0; a stands in the better rank
+    assert list(fused_by_hand(*LISTS, weights=[0, 1])) == ["b", "d", "a", "c"]
 
 
 def test_raw_scores_give_a_missing_passage_the_lists_least():
     # a: 12 + .1 * .25; b: 9 + .1 * .75; c: 8 + .1 * .25 (missing); d: 8 (missing) + .1 * .5
     expected = {"a": 12.025, "b": 9.075, "d": 8.05, "c": 8.025}
     assert fused_by_hand(*LISTS, weights=[1, 0.1], normalise="none") == pytest.approx(expected)
-    assert fused_by_hand(
-        [("a", -1.0), ("b", -3.0)], [("c", -5.0)], normalise="none"
-    ) == pytest.approx({"a": -6.0, "c": -8.0, "b": -8.0})
+    sums = fused_by_hand([("a", -1.0), ("b", -3.0)], [("c", -5.0)], normalise="none")
+    assert sums == pytest.approx({"a": -6.0, "c": -8.0, "b": -8.0})
 
 
 def test_equal_sums_of_different_scores_tie_and_go_by_best_rank():
@@ -101,21 +105,19 @@ def test_equal_sums_of_different_scores_tie_and_go_by_best_rank():
 
 def test_a_branch_that_drops_the_column_of_weights_is_told():
     turns = TURNS.assign(level="easy")
-    drops = Finds({"t": "xy", "u": "xy"}) >> pt.apply.generic(
-        lambda rows: rows.drop(columns="level")
-    )
-    fusion = ikat.WeightedSum(drops, drops, by="level", weights={"easy": [1, 2]})
+    drop = pt.apply.generic(lambda rows: rows.drop(columns="level"))
+    branch = Finds({"t": "xy", "u": "xy"}) >> drop
+    fusion = ikat.WeightedSum(branch, branch, by="level", weights={"easy": [1, 2]})
     with pytest.raises(ikat.DataError, match="no column level, which decides the weights"):
         fusion(turns)
 
 
 def test_a_system_finding_nothing_leaves_the_others_weights():
+    system = ikat.WeightedSum(Finds({"t": "xy"}), Finds({"t": "yz", "u": "yz"}), weights=[1, 2])
     with pytest.warns(
         ikat.retrieve.NoResultWarning, match="branch 1 of WeightedSum found no passage for 1 turn"
     ):
-        fused = ikat.WeightedSum(Finds({"t": "xy"}), Finds({"t": "yz", "u": "yz"}), weights=[1, 2])(
-            TURNS
-        )
+        fused = system(TURNS)
     assert fused[["qid", "docno", "score"]].values.tolist()[-2:] == [
         ["u", "y", 2.0],
         ["u", "z", 0.0],
@@ -127,21 +129,21 @@ def test_it_equals_ranx_where_each_list_has_several_scores():
         warnings.simplefilter("ignore")  # numba's, at import
         from ranx import Run, fuse
 
-        random, weights = np.random.default_rng(3), [1.0, 0.1, 0.4]
-        lists = [
-            {f"d{n}": float(random.normal()) for n in random.choice(30, 20, replace=False)}
-            for _ in weights
-        ]
-        runs = [Run({"t": scores}) for scores in lists]
-        theirs = fuse(
-            runs=runs, norm="min-max", method="wsum", params={"weights": weights}
-        ).to_dict()["t"]
-    found = fused_by_hand(
-        *(sorted(scores.items(), key=lambda pair: -pair[1]) for scores in lists), weights=weights
-    )
-    assert found == pytest.approx(
-        dict(theirs), abs=1e-6
-    )  # ranx rounds nothing, and equal scores aren't parted
+        random = np.random.default_rng(3)
+        weights = [1.0, 0.1, 0.4]
+        lists = []
+        for _ in weights:
+            numbers = random.choice(30, 20, replace=False)
+            scores = sorted(random.normal(size=20), reverse=True)
+            lists.append(
+                [(f"d{n}", float(score)) for n, score in zip(numbers, scores, strict=True)]
+            )
+        runs = [Run({"t": dict(scores)}) for scores in lists]
+        options = {"norm": "min-max", "method": "wsum", "params": {"weights": weights}}
+        theirs = fuse(runs, **options).to_dict()["t"]
+    found = fused_by_hand(*lists, weights=weights)
+    # ranx rounds nothing, and equal scores aren't parted
+    assert found == pytest.approx(dict(theirs), abs=1e-6)
     assert len(found) > 25
 
 
@@ -194,14 +196,10 @@ BY_LEVEL = {"weights": {"first": (1, 0), "second": (0, 1)}, "by": "qlevel"}
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_the_weights_of_a_turn_are_those_of_its_value():
     levels = TURNS.assign(qlevel=["first", "second"])
-    branches = Finds({"t": "xy", "u": "xy"}), Finds({"t": "yx", "u": "yx"})
+    branches = [Finds({"t": "xy", "u": "xy"}), Finds({"t": "yx", "u": "yx"})]
     fused = ikat.WeightedSum(*branches, **BY_LEVEL)
     for turns in (levels, levels[::-1].reset_index(drop=True)):
-        found = fused(turns)
-        assert {qid: rows["docno"].tolist() for qid, rows in found.groupby("qid")} == {
-            "t": ["x", "y"],
-            "u": ["y", "x"],
-        }
+        assert orders(fused(turns)) == {"t": ["x", "y"], "u": ["y", "x"]}
     nothing = ikat.WeightedSum(Finds({"t": "xy"}), Finds({"u": "yx"}), **BY_LEVEL)(levels)
     assert nothing[["qid", "docno", "score"]].values.tolist() == [
         ["t", "x", 1.0],
@@ -262,7 +260,7 @@ def test_sums_of_negative_scores_that_differ_by_rounding_tie():
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
 def test_weights_by_a_column_of_numbers_are_found_and_named():
     turns = TURNS.assign(qturn=[1, 2])
-    branches = Finds({"t": "xy", "u": "xy"}), Finds({"t": "yx", "u": "yx"})
+    branches = [Finds({"t": "xy", "u": "xy"}), Finds({"t": "yx", "u": "yx"})]
     fused = ikat.WeightedSum(*branches, weights={1: (1, 0), 2: (0, 1)}, by="qturn")
     assert fused(turns)["docno"].tolist() == ["x", "y", "y", "x"]
     with pytest.raises(ikat.DataError, match="qturn 3, for which .*: there are 1, 2$"):
