@@ -238,7 +238,7 @@ def personas(frame: pd.DataFrame, name: str = "qptkb") -> list[dict[str, str]]:
         try:
             statements.append(statements_of(ptkb))
         except UsageError as error:
-            raise DataError(f"{_row_name(frame, row)} has the {name} {error}") from None
+            raise DataError(f"{row_name(frame, row)} has the {name} {error}") from None
     return statements
 
 
@@ -291,7 +291,7 @@ def histories(frame: pd.DataFrame) -> list[list[dict[str, str]]]:
             cells[row] = []
         elif not isinstance(history, list | tuple) or not all(map(is_message, history)):
             raise DataError(
-                f"{_row_name(frame, row)} has the qhistory {repr(history)[:80]}: "
+                f"{row_name(frame, row)} has the qhistory {repr(history)[:80]}: "
                 f"give a list of messages, each {MESSAGE_FORM}, oldest first"
             )
     return cells
@@ -315,7 +315,8 @@ def is_persona(ptkb: Any) -> bool:
     return ptkb is None
 
 
-def _row_name(frame: pd.DataFrame, row: int) -> str:
+def row_name(frame: pd.DataFrame, row: int) -> str:
+    """Name a row in messages: by its turn, or by its position without ``qid``."""
     return f"turn {frame['qid'].iloc[row]}" if "qid" in frame.columns else f"row {row}"
 
 

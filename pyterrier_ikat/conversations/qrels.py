@@ -168,11 +168,25 @@ def write_judge(path: str | Path, model: str, style: str, **more: str) -> None:
 
 
 def note_of(path: str | Path) -> dict[str, str]:
-    """Return the note of :func:`write_judge` next to a qrels file; empty without a note."""
-    note = Path(f"{path}.json")
-    if not note.exists():
+    """Return the note of :func:`write_judge` next to a qrels file; empty without a note.
+
+    Raises:
+        DataError: when the file of the note is something else, or damaged.
+    """
+    file = Path(f"{path}.json")
+    if not file.exists():
         return {}
-    return dict(json.loads(note.read_text(encoding="utf-8")))
+    repair = f"mend it, or remove it if it isn't the note of `ikat judge` on {path}"
+    try:
+        note = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{file} can't be read as JSON ({error}): {repair}") from None
+    if not isinstance(note, dict) or not {"judged_by", "style"} <= note.keys():
+        raise DataError(f"{file} doesn't say judged_by and style: {repair}")
+    for name, text in note.items():
+        if not isinstance(text, str):
+            raise DataError(f"{file}: {name} is {text!r}, no text: {repair}")
+    return note
 
 
 def judge_of(path: str | Path) -> str | None:

@@ -7,7 +7,7 @@ ask back, or to say that the collection has no answer.
 import math
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -75,7 +75,7 @@ def statements_by_turn(system: SystemOutput) -> dict[str, list[str]]:
 
 
 def _learned_in_words(
-    chosen: Mapping[str, list[str]], system: SystemOutput, qrels: pd.DataFrame
+    who: str, chosen: Mapping[str, list[str]], system: SystemOutput, qrels: pd.DataFrame
 ) -> dict[str, list[str]]:
     """The chosen ids, with the words of statements that ``UpdatePtkb`` learned as their ids.
 
@@ -85,7 +85,7 @@ def _learned_in_words(
     turns = turns_of(system)
     words = {}
     for qid, learned in zip(turns["qid"], values(turns, "qlearned"), strict=True):
-        for statement in learned or []:
+        for statement in _learned(who, qid, learned, ("id", "statement")):
             words[qid, statement["id"]] = statement["statement"]
     named: dict[str, list[str]] = {}
     for qid, ids in chosen.items():
@@ -210,7 +210,7 @@ def ptkb_per_turn(system: SystemOutput, qrels: pd.DataFrame, name: str = "") -> 
     """
     who = f"system {name}" if name else "the system"
     qrels = _check_ptkb_qrels(qrels)
-    chosen = _learned_in_words(statements_by_turn(system), system, qrels)
+    chosen = _learned_in_words(who, statements_by_turn(system), system, qrels)
     check_common_turns(who, chosen, qrels["qid"].unique(), "turn of the PTKB qrels")
     _check_statements(who, chosen, qrels)
     evaluator = Evaluator(judgements_by_turn(qrels.itertuples(index=False, name=None)), TRACK_PTKB)
@@ -354,26 +354,33 @@ def evaluate_learned(
 
 def _learned_by_turn(who: str, system: SystemOutput, qids: list[str]) -> dict[str, list[Any]]:
     def read(qid: str, cell: Any) -> list[Any]:
-        if cell is None:
-            return []
-        if isinstance(cell, list) and all(map(_is_learned, cell)):
-            return cell
-        raise DataError(
-            f"{who}, turn {qid}: qlearned is not a list of dicts with statement and replaces: "
-            "give the output of UpdatePtkb"
-        )
+        return _learned(who, qid, cell, ("statement", "replaces"))
 
     learned = written_by(system, "qlearned", "UpdatePtkb(llm)", read)
     check_common_turns(who, learned, qids, "turn of the labels")
     return learned
 
 
-def _is_learned(entry: Any) -> bool:
-    return (
-        isinstance(entry, dict)
-        and isinstance(entry.get("statement"), str)
-        and isinstance(entry.get("replaces"), list)
+LEARNED_FIELDS = {"id": str, "statement": str, "replaces": list}
+"""The fields of a learned statement that are read -> their types."""
+
+
+def _learned(who: str, qid: str, cell: Any, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The statements that were learned in a turn, checked for the fields ``names``."""
+    if cell is None:
+        return []
+    if isinstance(cell, list) and all(_has_fields(entry, names) for entry in cell):
+        return cell
+    raise DataError(
+        f"{who}, turn {qid}: qlearned is not a list of dicts with {' and '.join(names)}: "
+        "give the output of UpdatePtkb"
     )
+
+
+def _has_fields(entry: Any, names: Sequence[str]) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    return all(isinstance(entry.get(name), LEARNED_FIELDS[name]) for name in names)
 
 
 def _compared(

@@ -26,7 +26,7 @@ from ..llms import LLMFailure, Request
 from ..prompts import history_text, ptkb_text
 from ..store.models import load, loaded_once, positions_of
 from ..tables import format_score
-from .responses import Assessment, AssessmentOutcome, ResponseJudge, asked_column
+from .responses import Assessment, AssessmentOutcome, ResponseJudge, asked_column, check_basis
 
 
 @dataclass(unsafe_hash=True)
@@ -69,6 +69,7 @@ class LLMJudge(AsksLLM, ResponseJudge):
             FatalLLMError: when no call can succeed (key, model, quota).
             BudgetExceeded: when the budget is spent.
         """
+        check_basis(self, responses)
         questions = [""] * len(responses)
         if self.about_question:
             column = asked_column(responses, f"the turns for {self.name}")
@@ -385,6 +386,7 @@ class PlainJudge(ResponseJudge):
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Score the responses of a frame with ``qanswer`` and the column that the judge needs."""
+        check_basis(self, responses)
         return [self.assess(row) for row in responses.to_dict("records")]
 
     def assess(self, row: dict[str, Any]) -> Assessment:
@@ -456,6 +458,7 @@ class RougeL(PlainJudge):
 
     def judge(self, responses: pd.DataFrame) -> list[Assessment]:
         """Score the responses (``qanswer``) of a frame with ``gold_answer``."""
+        assessments = super().judge(responses)
         unread = 0
         for response, gold in zip(responses["qanswer"], responses["gold_answer"], strict=True):
             if _unreadable(response) or _unreadable(gold):
@@ -468,7 +471,7 @@ class RougeL(PlainJudge):
                 "scripts",
                 stacklevel=2,
             )
-        return super().judge(responses)
+        return assessments
 
     def assess(self, row: dict[str, Any]) -> Assessment:
         """The F measure of the words in common, in their order."""
@@ -638,6 +641,7 @@ class AnswerEquivalence(PlainJudge):
         Raises:
             UsageError: when the frame has no question, or the model is not usable.
         """
+        check_basis(self, responses)
         questions = responses[asked_column(responses, f"the turns for {self.name}")]
         classify = _load(str(self.model))
         length = min(self.max_length, positions_of(classify.model) or self.max_length)

@@ -13,7 +13,7 @@ from ..arguments import is_missing
 from ..conversations import Conversation, answers_frame, topics_frame
 from ..conversations.datasets import IkatDataset
 from ..conversations.datasets import dataset as dataset_named
-from ..conversations.frame import question_column, values, with_columns, with_text_ids
+from ..conversations.frame import question_column, row_name, values, with_columns, with_text_ids
 from ..errors import DataError, UsageError, list_first
 from ..runs.turn_lines import as_json, response_column, used_marks
 from .evaluator import check_common_turns
@@ -322,6 +322,10 @@ REPAIR_OF_COLUMN = {
 }
 
 
+BASIS_FORMS = {"gold_answer": "a text", "gold_nuggets": "a list of texts"}
+"""A column that responses are compared with -> what it holds for each turn."""
+
+
 def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
     for name, times in Counter(judge.name for judge in judges).items():
         if times > 1:
@@ -360,6 +364,28 @@ def _assessments(judge: ResponseJudge, frame: pd.DataFrame) -> list[Assessment]:
             assessment = Assessment(0.0, "the system gave no response", "no response")
         assessments.append(assessment)
     return assessments
+
+
+def check_basis(judge: ResponseJudge, responses: pd.DataFrame) -> None:
+    """Check the type of what a judge of ours compares responses with.
+
+    Raises:
+        DataError: naming the turn, when a gold answer is not a text, or nuggets are not a list of
+            texts.
+    """
+    if judge.basis not in BASIS_FORMS:
+        return
+    for row, basis in enumerate(values(responses, judge.basis)):
+        is_right = isinstance(basis, str)
+        if judge.basis == "gold_nuggets":
+            is_right = isinstance(basis, list | tuple) and all(
+                isinstance(text, str) for text in basis
+            )
+        if not is_right:
+            raise DataError(
+                f"{row_name(responses, row)}: {judge.basis} is {repr(basis)[:80]}: "
+                f"give {BASIS_FORMS[judge.basis]}"
+            )
 
 
 def _says_something(basis: Any) -> bool:

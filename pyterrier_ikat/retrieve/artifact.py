@@ -22,7 +22,7 @@ import pandas as pd
 import pyterrier as pt
 
 from ..conversations.passages import Fields, fields_named
-from ..errors import DataError, IkatError, UsageError, advice
+from ..errors import DataError, UsageError, advice
 from ..operator import Operator, with_fields
 from ..search_index import SearchIndex
 from ..store.cache import digest
@@ -138,13 +138,14 @@ class IndexArtifact(SearchIndex, pt.Artifact):
             if (Path(self.path) / TEXTS_FILE).exists():
                 texts = TextStore(Path(self.path))
             opened = OpenIndex(folder, described, self._fingerprint(described), engine, texts)
-        except IkatError:
+        except UsageError:
             raise
-        except (FileNotFoundError, ValueError, KeyError) as error:
+        except (DataError, FileNotFoundError, ValueError, KeyError) as error:
             if self._folder() != folder:  # passages were added meanwhile
                 return self._open()
-            repair = "copy it again, or remove it and build it again"
-            raise DataError(f"the index {folder} isn't whole ({error}): {repair}") from None
+            if isinstance(error, DataError):
+                raise
+            raise _not_whole(folder, error) from None
         if texts is not None:
             self._compare_texts(described["parts"], texts.parts)
         return opened
@@ -186,17 +187,23 @@ class IndexArtifact(SearchIndex, pt.Artifact):
 
     def _read(self, folder: Path) -> dict[str, Any]:
         """Read the description in an engine's folder, and check the sizes of its files."""
-        described: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+        described = _read_description(folder)
         version = described["format"]
         if version != self.VERSION:
             raise DataError(
                 f"the index {self.path} has format {version}, this version reads format "
                 f"{self.VERSION}: build it again with {self._building()}"
             )
+        for name in ("parts", "files"):
+            if name not in described:
+                raise _not_whole(folder, f"{DESCRIPTION} has no {name}")
         for name, expected in described["files"].items():
-            size = (folder / name).stat().st_size
+            try:
+                size = (folder / name).stat().st_size
+            except FileNotFoundError as error:
+                raise _not_whole(folder, error) from None
             if size != expected:
-                raise ValueError(f"{name} has {size} bytes instead of {expected}")
+                raise _not_whole(folder, f"{name} has {size} bytes instead of {expected}")
         if "model" in described:
             model = self._model(described)
             if not is_copy(model, described["model"], described["encoded_by"]):
@@ -413,8 +420,7 @@ class IndexArtifact(SearchIndex, pt.Artifact):
 
     def _outdated(self, engine: Path) -> bool:
         """Tell whether an engine was made by another version."""
-        described = json.loads((engine / DESCRIPTION).read_text(encoding="utf-8"))
-        return bool(described["format"] != self.VERSION)
+        return bool(_read_description(engine)["format"] != self.VERSION)
 
     def _tidy(self, engine: Path) -> None:
         """Remove older engines than a finished one, and remains of killed builds.
@@ -535,6 +541,26 @@ class IndexArtifact(SearchIndex, pt.Artifact):
 
     def __hash__(self) -> int:
         return hash((type(self), *self._arguments().items()))
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    """Read the description in an engine's folder, of any version.
+
+    Raises:
+        DataError: when it is missing or damaged.
+    """
+    try:
+        described = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError) as error:
+        raise _not_whole(folder, f"{DESCRIPTION}: {error}") from None
+    if not isinstance(described, dict) or "format" not in described:
+        raise _not_whole(folder, f"{DESCRIPTION} has no format")
+    return described
+
+
+def _not_whole(folder: Path, problem: object) -> DataError:
+    repair = "copy it again, or remove it and build it again"
+    return DataError(f"the index {folder} isn't whole ({problem}): {repair}")
 
 
 def engine_folder(path: str | Path, kind: str) -> Path | None:

@@ -91,6 +91,24 @@ def test_a_file_is_noted_with_its_judge(tmp_path):
     assert judge_of(path) == "gpt-4o/rubric"
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("{", "can't be read as JSON"),
+        ("", "can't be read as JSON"),
+        ("[]", "doesn't say judged_by and style"),
+        ('{"judged_by": "m"}', "doesn't say judged_by and style"),
+        ('{"judged_by": 4, "style": "fill"}', "judged_by is 4, no text"),
+        ('{"judged_by": "m", "style": null}', "style is None, no text"),
+    ],
+)
+@pytest.mark.parametrize("read", [note_of, judge_of])
+def test_a_file_beside_qrels_that_is_no_note_is_named(tmp_path, read, content, problem):
+    (tmp_path / "qrels.txt.json").write_text(content)
+    with pytest.raises(DataError, match=f"qrels.txt.json.* {problem}.*: mend it, or remove it"):
+        read(tmp_path / "qrels.txt")
+
+
 def test_the_first_pair_that_is_judged_twice_is_named():
     qrels = judged(("1_1", "a", 1), ("1_1", "b", 1), ("1_1", "a", 2), ("1_1", "b", 1))
     with pytest.raises(DataError, match="^the qrels judge turn 1_1, passage a twice: keep one"):

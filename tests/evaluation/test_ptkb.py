@@ -244,6 +244,26 @@ def test_a_learned_statement_is_wrong_and_named_by_its_words():
         evaluate_ptkb({"x": turns.drop(columns="qlearned")}, qrels)
 
 
+@pytest.mark.parametrize(
+    "learned",
+    [
+        "I ski.",
+        {"id": "4", "statement": "I ski."},
+        ["I ski."],
+        [{"statement": "I ski."}],
+        [{"id": "4", "statement": "I ski."}, {"id": "5"}],
+        [{"id": 4, "statement": "I ski."}],
+    ],
+)
+def test_learned_statements_of_another_form_are_refused(learned):
+    turns = chosen(x1_1=["1"]).assign(qlearned=[learned])
+    with pytest.raises(
+        DataError,
+        match="system x, turn 1-1_1: qlearned is not a list of dicts with id and statement: give",
+    ):
+        evaluate_ptkb({"x": turns}, QRELS)
+
+
 def test_new_statements_count_as_wrong_and_are_named():
     turns = pd.DataFrame(
         {"qid": ["1_1"], "qstatements": [[("I ski.", 3.0), ("1", 2.0), ("2", 1.0)]]}

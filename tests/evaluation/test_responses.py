@@ -215,6 +215,23 @@ def test_nugget_recall():
     assert means(judged).loc["nugget recall", ["mean", "n"]].tolist() == [0.25, 2]
 
 
+@pytest.mark.parametrize(
+    ("judge", "basis", "form"),
+    [
+        (Correctness, {"gold_answer": [["a", "b"]]}, "a text"),
+        (PairwisePreference, {"gold_answer": [["a", "b"]]}, "a text"),
+        (NuggetRecall, {"gold_nuggets": ["a fact"]}, "a list of texts"),
+        (NuggetRecall, {"gold_nuggets": [["a", 1]]}, "a list of texts"),
+    ],
+)
+def test_a_model_is_not_asked_about_a_basis_of_another_type(judge, basis, form):
+    llm, backend = scripted()
+    [name] = basis
+    with pytest.raises(DataError, match=f"^turn 9-1_1: {name} is .*: give {form}$"):
+        evaluate_responses(turns(1).assign(**basis), answers(1), [judge(llm)])
+    assert backend.asked == []
+
+
 def test_prompt_ids_replay_recorded_completions(tmp_path):
     ids = {
         "groundedness": {"verdict": "yes"},

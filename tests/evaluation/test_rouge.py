@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import RougeL, TokenF1
 from pyterrier_ikat.evaluation.response_judges import longest_common_subsequence
 
@@ -191,6 +192,14 @@ def test_a_text_is_read_if_half_of_its_letters_and_digits_are(text, is_read):
             warnings.simplefilter("always")
             RougeL().judge(pd.DataFrame({"qanswer": [response], "gold_answer": [gold]}))
         assert len(seen) == (0 if is_read else 1)
+
+
+@pytest.mark.parametrize("judge", [RougeL(), TokenF1()])
+@pytest.mark.parametrize("gold", [["tea", "milk"], ("tea",), None, 7])
+def test_a_gold_answer_that_is_no_text_is_refused(judge, gold):
+    frame = pd.DataFrame({"qanswer": ["tea", "tea"], "gold_answer": ["tea", gold]})
+    with pytest.raises(DataError, match="^row 1: gold_answer is .*: give a text$"):
+        judge.judge(frame)
 
 
 @pytest.mark.parametrize("judge", [RougeL(), TokenF1()])

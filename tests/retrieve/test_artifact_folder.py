@@ -367,13 +367,46 @@ def write_description(path, description):
     (Path(path) / "bm25-2" / "ikat.json").write_text(json.dumps(description))
 
 
-@pytest.mark.parametrize("lacking", ["format", "files", "engine"])
+@pytest.mark.parametrize("lacking", ["format", "parts", "files", "engine"])
 def test_a_description_without_a_field_is_not_whole(path, lacking):
     description = read_description(path)
     del description[lacking]
     write_description(path, description)
     with pytest.raises(ikat.DataError, match=f"bm25-2 isn't whole .*{lacking}.*: copy it again"):
         ikat.PassageIndex(path).opened()
+
+
+@pytest.mark.parametrize("lacking", ["format", "parts", "files"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda path: len(ikat.PassageIndex(path)),
+        lambda path: ikat.PassageIndex(path).index(CORPUS),
+        lambda path: ikat.PassageIndex(path).add(MORE),
+    ],
+    ids=["len", "index", "add"],
+)
+def test_an_engine_without_a_field_is_nowhere_a_bare_error(path, use, lacking):
+    description = read_description(path)
+    del description[lacking]
+    write_description(path, description)
+    with pytest.raises(ikat.DataError, match=f"bm25-2 isn't whole .*{lacking}.*: copy it again"):
+        use(path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "4"])
+def test_a_damaged_description_is_not_built_upon(path, content):
+    (Path(path) / "bm25-2" / "ikat.json").write_text(content)
+    with pytest.raises(ikat.DataError, match=r"bm25-2 isn't whole .ikat\.json.*: copy it again"):
+        ikat.PassageIndex(path).index(CORPUS)
+
+
+def test_an_index_that_lost_a_file_since_it_was_opened_is_not_whole(path):
+    index = ikat.PassageIndex(path)
+    index.opened()
+    (Path(path) / "bm25-2" / "docs.npy").unlink()
+    with pytest.raises(ikat.DataError, match=r"bm25-2 isn't whole .*docs\.npy.*: copy it again"):
+        index.fingerprint()
 
 
 def test_a_fingerprint_is_of_passages_and_settings_alone(path):
