@@ -27,10 +27,13 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.rank.cross_encoders import FewPositionsWarning, load_cross_encoder
 
 RANDOM = np.random.default_rng(3)
-PAIRS = [
-    tuple(" ".join(RANDOM.choice(WORDS[5:], size=size)) for size in (3, 2 + number % 17))
-    for number in range(100)
-]
+
+
+def random_words(number):
+    return " ".join(RANDOM.choice(WORDS[5:], size=number))
+
+
+PAIRS = [(random_words(3), random_words(2 + number % 17)) for number in range(100)]
 HARD = [
     ("", ""),
     ("tea", ""),
@@ -54,13 +57,12 @@ def folders(tmp_path_factory):
 
 def scores(folder, pairs, max_length=16, **settings):
     """The operator's score of each pair, in their order."""
-    rows = [("t", query, f"d{number:03}", text) for number, (query, text) in enumerate(pairs)]
+    rows = []
+    for number, (query, text) in enumerate(pairs):
+        rows.append(("t", query, f"d{number:03}", text))
     frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
-    return (
-        ikat.CrossEncoder(folder, max_length, **settings)(frame)
-        .sort_values("docno")["score"]
-        .to_numpy()
-    )
+    ranked = ikat.CrossEncoder(folder, max_length, **settings)(frame)
+    return ranked.sort_values("docno")["score"].to_numpy()
 
 
 def reference(folder, pairs):
@@ -72,14 +74,16 @@ def reference(folder, pairs):
 @pytest.mark.parametrize("name", list(KINDS))
 def test_single_precision_is_what_sentence_transformers_gives(folders, name):
     pairs = [*PAIRS[:40], *HARD]
-    found, expected = scores(folders[name], pairs, batch_size=8), reference(folders[name], pairs)
+    found = scores(folders[name], pairs, batch_size=8)
+    expected = reference(folders[name], pairs)
     assert np.abs(found - expected).max() < 1e-5 * max(1, np.ptp(expected))
     assert len(set(expected.round(4))) > 20
 
 
 @pytest.mark.parametrize("name", list(KINDS))
 def test_bfloat16_is_near_and_tells_pairs_apart(folders, name):
-    exact, found = scores(folders[name], PAIRS), scores(folders[name], PAIRS, dtype="bfloat16")
+    exact = scores(folders[name], PAIRS)
+    found = scores(folders[name], PAIRS, dtype="bfloat16")
     assert (found != exact).any()
     assert np.corrcoef(found, exact)[0, 1] > NEAR
     assert len(set(found.round(4))) > 50  # a score in bfloat16 has three digits
@@ -128,17 +132,11 @@ def test_half_precision_weights_are_worked_in_single_precision(tmp_path):
 
 
 def test_a_long_pair_is_cut_and_half_characters_are_mended(folders):
-    assert (
-        len(
-            set(
-                scores(folders["bert"], [("tea", "coffee " * 40), ("tea", "coffee " * 40 + "late")])
-            )
-        )
-        == 1
-    )
-    assert scores(folders["electra"], [("tea \ud800", "\udfff")]) == pytest.approx(
-        scores(folders["electra"], [("tea \ufffd", "\ufffd")])
-    )
+    long = [("tea", "coffee " * 40), ("tea", "coffee " * 40 + "late")]
+    assert len(set(scores(folders["bert"], long))) == 1
+    halves = scores(folders["electra"], [("tea \ud800", "\udfff")])
+    mended = scores(folders["electra"], [("tea \ufffd", "\ufffd")])
+    assert halves == pytest.approx(mended)
 
 
 def test_precisions_share_no_scores_and_equal_operators_a_model(folders, monkeypatch):
@@ -146,11 +144,12 @@ def test_precisions_share_no_scores_and_equal_operators_a_model(folders, monkeyp
         folders["bert"], 16, "float32", "torch"
     )
     calls = []
-    monkeypatch.setattr(
-        ikat.CrossEncoder,
-        "_score",
-        lambda self, pairs: [calls.append(self.dtype), np.ones(len(pairs))][1],
-    )
+
+    def score(self, pairs):
+        calls.append(self.dtype)
+        return np.ones(len(pairs))
+
+    monkeypatch.setattr(ikat.CrossEncoder, "_score", score)
     for dtype in ("float32", "bfloat16", "float32"):
         scores("m", PAIRS[:1], dtype=dtype)
     assert calls == ["float32", "bfloat16"]
@@ -160,7 +159,8 @@ def test_lengths_share_no_scores(folders):
     """The end of the text is read at 16 tokens, and not at 8."""
     folder = folders["electra"]
     pairs = [("tea", "coffee " * 7 + "rooibos"), ("tea", "coffee " * 7 + "tea")]
-    longer, shorter = (scores(folder, pairs, max_length=length) for length in (16, 8))
+    longer = scores(folder, pairs, max_length=16)
+    shorter = scores(folder, pairs, max_length=8)
     assert shorter[0] == shorter[1]
     assert longer[0] != longer[1]
     assert shorter[0] not in longer
@@ -198,9 +198,8 @@ def test_a_network_without_a_position_count_keeps_max_length(tmp_path):
         XLNetConfig(**size, num_labels=1, pad_token_id=0)
     )
     folder = save_network(tmp_path / "xlnet", network)  # its max_position_embeddings is -1
-    found = scores(
-        folder, [("tea", "coffee " * 600 + "late"), ("tea", "coffee " * 601)], max_length=700
-    )
+    long = [("tea", "coffee " * 600 + "late"), ("tea", "coffee " * 601)]
+    found = scores(folder, long, max_length=700)
     assert found[0] != found[1]
 
 
@@ -213,10 +212,8 @@ def generator(folder):
         "num_layers": 1,
         "num_heads": 2,
     }
-    return save_network(
-        folder,
-        T5ForConditionalGeneration(T5Config(**size, pad_token_id=0, decoder_start_token_id=0)),
-    )
+    config = T5Config(**size, pad_token_id=0, decoder_start_token_id=0)
+    return save_network(folder, T5ForConditionalGeneration(config))
 
 
 def of_three_labels(folder):

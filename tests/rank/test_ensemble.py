@@ -24,15 +24,16 @@ class Scores(pt.Transformer):
     """
 
     def __init__(self, scores, name="Scores()"):
-        self.scores, self.name, self.calls = scores, name, 0
+        self.scores = scores
+        self.name = name
+        self.calls = 0
 
     def transform(self, inp):
         self.calls += 1
         keys = list(zip(inp["qid"], inp["docno"], strict=True))
         kept = inp[[key in self.scores for key in keys]]
-        return kept.assign(score=[self.scores[key] for key in keys if key in self.scores]).iloc[
-            ::-1
-        ]
+        scores = [self.scores[key] for key in keys if key in self.scores]
+        return kept.assign(score=scores).iloc[::-1]
 
     def __repr__(self):
         return self.name
@@ -52,31 +53,34 @@ ABC = [("t", "a"), ("t", "b"), ("t", "c")]
 
 
 def of_grid(docnos, table):
-    return Scores({("t", docno): score / 10 for docno, score in zip(docnos, table, strict=True)})
+    scores = {}
+    for docno, score in zip(docnos, table, strict=True):
+        scores["t", docno] = score / 10
+    return Scores(scores)
 
 
 @given(st.data())
 def test_equal_means_are_equal_in_any_order_of_the_scorers(data):
     """Scores on a grid of tenths: exact fractions say which means are equal."""
-    docnos, grid = "abcdefgh"[: data.draw(st.integers(2, 8))], st.integers(0, 10)
+    docnos = "abcdefgh"[: data.draw(st.integers(2, 8))]
+    grid = st.integers(0, 10)
     tables = data.draw(st.lists(st.tuples(*[grid] * len(docnos)), min_size=2, max_size=5))
     exact = {docno: Fraction(0) for docno in docnos}
     for table in tables:
-        low, high = min(table), max(table)
+        low = min(table)
+        width = max(table) - low
         for docno, score in zip(docnos, table, strict=True):
-            exact[docno] += Fraction(score - low, high - low) if high > low else Fraction(1, 2)
+            exact[docno] += Fraction(score - low, width) if width > 0 else Fraction(1, 2)
     expected = sorted(sorted(docnos, reverse=True), key=lambda docno: -exact[docno])
     scorers = [of_grid(docnos, table) for table in tables]
-    rankings = [
-        ikat.Ensemble(order)(found(*(("t", docno) for docno in docnos)))
-        for order in (scorers, scorers[::-1])
-    ]
-    for ranked in rankings:
+    ties = [exact[docno] == exact[other] for docno, other in pairwise(expected)]
+    frame = found(*[("t", docno) for docno in docnos])
+    first = ikat.Ensemble(scorers)(frame)
+    second = ikat.Ensemble(scorers[::-1])(frame)
+    for ranked in (first, second):
         assert ranked["docno"].tolist() == expected
-        assert [first == then for first, then in pairwise(ranked["score"])] == [
-            exact[a] == exact[b] for a, b in pairwise(expected)
-        ]
-    assert rankings[0]["score"].tolist() == rankings[1]["score"].tolist()
+        assert [score == below for score, below in pairwise(ranked["score"])] == ties
+    assert first["score"].tolist() == second["score"].tolist()
 
 
 def test_a_scorer_gets_its_own_frame_once_and_repeats_count_once():
@@ -84,25 +88,22 @@ def test_a_scorer_gets_its_own_frame_once_and_repeats_count_once():
         rows["text"] = ""
         return rows.assign(score=1.0)
 
-    by_length = pt.apply.generic(
-        lambda rows: rows.assign(score=rows["text"].str.len().astype(float))
-    )
+    shortens = pt.apply.generic(shortened)
+    by_length = pt.apply.doc_score(lambda row: float(len(row["text"])))
     frame = found(*ABC).assign(text=["x", "xxx", "xx"])
-    for scorers in (
-        [pt.apply.generic(shortened), by_length],
-        [by_length, pt.apply.generic(shortened)],
-    ):
+    for scorers in ([shortens, by_length], [by_length, shortens]):
         assert ranking(ikat.Ensemble(scorers)(frame)) == [
             ("b", 0.75, 0),
             ("c", 0.5, 1),
             ("a", 0.25, 2),
         ]
     assert frame["text"].tolist() == ["x", "xxx", "xx"]
-    twice = pt.apply.generic(
-        lambda rows: pd.concat(
-            [rows.assign(score=[3.0, 2.0, 1.0]), rows.assign(score=[0.0, 9.0, 5.0])]
-        )
-    )
+
+    def scored_twice(rows):
+        first = rows.assign(score=[3.0, 2.0, 1.0])
+        return pd.concat([first, rows.assign(score=[0.0, 9.0, 5.0])])
+
+    twice = pt.apply.generic(scored_twice)
     assert ranking(ikat.Ensemble([twice])(found(*ABC))) == [
         ("a", 1.0, 0),
         ("b", 0.5, 1),
@@ -137,27 +138,26 @@ def in_plain_python(keys, lists):
     for qid, docno in keys:
         places = []
         for scored in lists:
-            of_turn = [score for (turn, _), score in scored.items() if turn == qid]
             if (qid, docno) not in scored:
                 places.append(0.0)
-            elif max(of_turn) == min(of_turn):
-                places.append(0.5)
-            else:
-                places.append((scored[qid, docno] - min(of_turn)) / (max(of_turn) - min(of_turn)))
+                continue
+            of_turn = [scored[key] for key in scored if key[0] == qid]
+            least = min(of_turn)
+            width = max(of_turn) - least
+            places.append((scored[qid, docno] - least) / width if width > 0 else 0.5)
         wanted[qid, docno] = sum(places) / len(lists)
     return wanted
 
 
 @given(lists=LISTS)
 def test_the_ensemble_is_the_rule_in_plain_python(lists):
-    keys = sorted({key for scored in lists for key in scored}, key=lambda key: (key[1], key[0]))
+    keys = sorted(set().union(*lists), key=lambda key: (key[1], key[0]))
     if not keys:
         return
     ranked = ikat.Ensemble([Scores(scored) for scored in lists])(found(*keys))
     # Scores that only 64 bits tell apart go down by 32-bit steps.
-    assert {(row.qid, row.docno): row.score for row in ranked.itertuples()} == pytest.approx(
-        in_plain_python(keys, lists), abs=1e-6
-    )
+    scores = ranked.set_index(["qid", "docno"])["score"].to_dict()
+    assert scores == pytest.approx(in_plain_python(keys, lists), abs=1e-6)
     assert list(dict.fromkeys(ranked["qid"])) == list(dict.fromkeys(qid for qid, _ in keys))
     for _, turn in ranked.groupby("qid"):
         scored = list(zip(turn["score"].astype(np.float32), turn["docno"], strict=True))
@@ -168,20 +168,20 @@ def test_the_ensemble_is_the_rule_in_plain_python(lists):
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, unique=True))
 def test_any_finite_scores_stay_in_their_order_between_0_and_1(values):
     places = min_max(np.array(values), np.zeros(len(values), dtype=np.int64))
-    assert (places.min(), places.max()) in (
-        (0.0, 1.0),
-        (0.5, 0.5),
-    )  # the latter when the width is less than the least float
+    # both are 0.5 when the width is less than the least float
+    assert (places.min(), places.max()) in [(0.0, 1.0), (0.5, 0.5)]
     assert (np.diff(places[np.argsort(values)]) >= 0).all()
 
 
 def test_five_checkpoints_are_the_default_and_non_lists_refused():
-    names = ("debertav3", "debertav2", "electra", "albert", "roberta")
-    assert (
-        ikat.Ensemble().scorers
-        == ENSEMBLE_MODELS
-        == tuple(f"naver/trecdl22-crossencoder-{name}" for name in names)
+    assert ikat.Ensemble().scorers == (
+        "naver/trecdl22-crossencoder-debertav3",
+        "naver/trecdl22-crossencoder-debertav2",
+        "naver/trecdl22-crossencoder-electra",
+        "naver/trecdl22-crossencoder-albert",
+        "naver/trecdl22-crossencoder-roberta",
     )
+    assert ikat.Ensemble().scorers == ENSEMBLE_MODELS
     for wrong in ([], ENSEMBLE_MODELS[0], None):
         with pytest.raises(ikat.UsageError, match="give a list of re-rankers"):
             ikat.Ensemble(wrong)

@@ -1,6 +1,7 @@
 """Re-rankers and lists of statements on small frames, with their whole results by hand."""
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,14 @@ def results(*rows):
     """A result frame of (qid, docno, rank, text) rows; the query is that of the turn."""
     frame = pd.DataFrame(rows, columns=["qid", "docno", "rank", "text"])
     return frame.assign(query="about " + frame["qid"], score=0.0)
+
+
+def orders(ranked):
+    """Turn -> its docnos as one text, in the order of the rows."""
+    docnos = {}
+    for qid, rows in ranked.groupby("qid", sort=False):
+        docnos[qid] = "".join(rows["docno"])
+    return docnos
 
 
 # Labels
@@ -63,8 +72,7 @@ FOUND = results(
 def test_the_best_passages_are_ordered_by_label_then_rank(depth, expected):
     model = Labels()
     ranked = ikat.LLMRerank(ikat.llm(model), depth)(FOUND)
-    orders = [(qid, "".join(rows["docno"])) for qid, rows in ranked.groupby("qid", sort=False)]
-    assert orders == expected
+    assert list(orders(ranked).items()) == expected
     for _, rows in ranked.groupby("qid"):
         assert rows["rank"].tolist() == list(range(len(rows)))
     labels = ranked["text"].str[-1].astype(float)
@@ -91,7 +99,7 @@ def test_a_request_shows_a_passage_and_is_known_by_it():
 
 def test_the_depth_counts_passages_wherever_their_ranks_begin():
     ranked = ikat.LLMRerank(ikat.llm(Labels()), 2)(FOUND.assign(rank=FOUND["rank"] + 5))
-    assert ["".join(rows["docno"]) for _, rows in ranked.groupby("qid", sort=False)] == ["ca", "eb"]
+    assert list(orders(ranked).values()) == ["ca", "eb"]
     assert ranked.index.tolist() == [0, 1, 2, 3]
 
 
@@ -173,7 +181,9 @@ def listwise(model, **options):
 
 def five(qid="t"):
     """Five passages a to e of a turn, and f behind them, in another order of rows."""
-    rows = [(qid, docno, rank, f"passage-{docno} of many") for rank, docno in enumerate("abcdef")]
+    rows = []
+    for rank, docno in enumerate("abcdef"):
+        rows.append((qid, docno, rank, f"passage-{docno} of many"))
     return results(*rows).iloc[[3, 0, 5, 2, 1, 4]].reset_index(drop=True)
 
 
@@ -227,11 +237,10 @@ def test_the_outcomes_of_each_turn_go_to_its_own_windows():
     frame = pd.concat([five("u"), results(("t", "x", 0, "alone")), five("v")])
     frame = frame.query("docno not in ['e', 'f']").reset_index(drop=True)
     rerank = listwise(Orders(), stride=1)
-    sizes = [[len(window) for window in turn.windows] for turn in rerank._turns(frame)]
+    sizes = [list(map(len, turn.windows)) for turn in rerank._turns(frame)]
     assert sizes == [[3, 3], [], [3, 3]]
     ranked = rerank.write(frame, [[1, 2, 3], [2, 1, 3], [3, 1, 2], [1, 3, 2]])
-    orders = {qid: "".join(rows["docno"]) for qid, rows in ranked.groupby("qid", sort=False)}
-    assert orders == {"u": "bacd", "t": "x", "v": "abdc"}
+    assert orders(ranked) == {"u": "bacd", "t": "x", "v": "abdc"}
     assert ranked["rank"].tolist() == [0, 1, 2, 3, 0, 0, 1, 2, 3]
     assert ranked.index.tolist() == list(range(9))
 
@@ -334,13 +343,16 @@ def test_texts_are_numbered_by_first_occurrence_longest_first():
 
 
 def test_a_pair_is_scored_once_for_a_model_and_kept_if_finite():
-    cache, asked = Cache(), []
+    cache = Cache()
+    asked = []
+    scores_of = {"aa": 2, "bad": math.inf}
 
     def score(pairs):
         asked.extend(pairs)
-        return np.array([math.inf if "bad" in pair else len(pair[1]) for pair in pairs])
+        return np.array([scores_of[text] for _, text in pairs])
 
-    queries, texts = ["q", "q", "r", "q"], ["aa", "bad", "aa", "aa"]
+    queries = ["q", "q", "r", "q"]
+    texts = ["aa", "bad", "aa", "aa"]
     for model, expected in ((b"1", 3), (b"1", 4), (b"2", 7)):
         scores = scored_once(queries, texts, model, cache, score)
         assert scores.tolist() == [2, math.inf, 2, 2]
@@ -363,11 +375,13 @@ def test_cosines_are_those_of_each_pair(monkeypatch):
 
 
 def test_embeddings_are_kept_if_finite_and_encoded_longest_first():
-    cache, asked = Cache(), []
+    cache = Cache()
+    asked = []
+    vectors = {"a": [1, 1.0], "odd": [3, math.nan], "long": [4, 1.0]}
 
     def encode(texts):
         asked.append(list(texts))
-        return np.array([[len(text), math.nan if text == "odd" else 1.0] for text in texts])
+        return np.array([vectors[text] for text in texts])
 
     for _ in range(2):
         found = bi_encoders.embedded_once(["a", "odd", "long"], b"m", cache, encode)
@@ -417,7 +431,8 @@ class Model:
     ],
 )
 def test_a_batch_of_pairs_fits_the_device(monkeypatch, device, backend, batch_size, expected):
-    model, loaded = Model(device), []
+    model = Model(device)
+    loaded = []
 
     def load(*arguments):
         loaded.append(arguments)
@@ -469,9 +484,10 @@ def turns(**columns):
 
 
 def by_id(scores):
-    return pt.apply.generic(
-        lambda rows: rows.assign(score=rows["docno"].map(scores).astype(float), rank=0)
-    )
+    def score(rows):
+        return rows.assign(score=rows["docno"].map(scores).astype(float), rank=0)
+
+    return pt.apply.generic(score)
 
 
 def test_statements_are_rows_with_the_columns_of_their_turn():
@@ -624,11 +640,10 @@ def test_each_turn_is_asked_with_its_own_windows():
     ranked = listwise(Model())(frame)
     shown = []
     for prompt in prompts:
-        docnos = "".join(docno for docno in "abcdef" if f"passage-{docno}" in prompt)
-        shown.append((prompt.partition("said by ")[2][0], docnos))
+        docnos = sorted(re.findall("passage-([a-f])", prompt))
+        shown.append((prompt.partition("said by ")[2][0], "".join(docnos)))
     assert sorted(shown) == [("u", "abd"), ("u", "cde"), ("v", "ad")]
-    orders = {qid: "".join(rows["docno"]) for qid, rows in ranked.groupby("qid", sort=False)}
-    assert orders == {"s": "x", "v": "da", "u": "badcef"}
+    assert orders(ranked) == {"s": "x", "v": "da", "u": "badcef"}
 
 
 def test_re_rankers_have_their_documented_defaults():

@@ -30,67 +30,53 @@ class Knows(Backend):
     The number in a passage's text says how good it is, the lowest first.
     """
 
-    model, concurrency = "knows", 4
+    model = "knows"
+    concurrency = 4
 
     def __init__(self, say=None):
-        self.asked, self.identity, self.say = (
-            [],
-            {"provider": "fake", "model": str(id(self))},
-            say or self.order,
-        )
+        self.asked = []
+        self.identity = {"provider": "fake", "model": str(id(self))}
+        self.say = say or self.order
 
     def order(self, goods):
-        return " > ".join(
-            f"[{place + 1}]" for place in sorted(range(len(goods)), key=goods.__getitem__)
-        )
+        places = sorted(range(len(goods)), key=goods.__getitem__)
+        return " > ".join(f"[{place + 1}]" for place in places)
 
     def complete(self, requests):
         self.asked += requests
-        shown = [
-            re.findall(r"passage-(\d+)", request.messages[0]["content"]) for request in requests
-        ]
-        return [
-            Reply(self.say([int(good) for good in goods]), prompt_tokens=1, completion_tokens=1)
-            for goods in shown
-        ]
+        replies = []
+        for request in requests:
+            shown = re.findall(r"passage-(\d+)", request.messages[0]["content"])
+            text = self.say(list(map(int, shown)))
+            replies.append(Reply(text, prompt_tokens=1, completion_tokens=1))
+        return replies
 
 
 def found(*turns):
     """A result frame: for each turn the goodness of its passages, as they are ranked before."""
-    rows = [
-        {
-            "qid": f"1_{number}",
-            "query": "q",
-            "docno": f"d{good}",
-            "text": f"passage-{good} of turn {number}",
-            "rank": rank,
-        }
-        for number, goods in enumerate(turns)
-        for rank, good in enumerate(goods)
-    ]
-    return pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "rank"]).astype(
-        {"rank": int}
-    )
+    rows = []
+    for number, goods in enumerate(turns):
+        for rank, good in enumerate(goods):
+            text = f"passage-{good} of turn {number}"
+            rows.append((f"1_{number}", "q", f"d{good}", text, rank))
+    frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "rank"])
+    return frame.astype({"rank": int})
 
 
 def goods(frame, qid="1_0"):
-    return [int(docno[1:]) for docno in frame[frame["qid"] == qid].sort_values("rank")["docno"]]
+    docnos = frame[frame["qid"] == qid].sort_values("rank")["docno"]
+    return [int(docno[1:]) for docno in docnos]
 
 
 def test_the_windows_of_the_paper():
-    assert windows(100, 20, 10) == [
-        range(start, start + 20) for start in (80, 70, 60, 50, 40, 30, 20, 10, 0)
-    ]
-    assert windows(25, 20, 10) == [
-        range(5, 25),
-        range(20),
-    ]  # RankGPT's own loop would leave the first five out
-    assert (windows(20, 20, 10), windows(2, 20, 10), windows(1, 20, 10), windows(0, 20, 10)) == (
-        [range(20)],
-        [range(2)],
-        [],
-        [],
-    )
+    starts = [80, 70, 60, 50, 40, 30, 20, 10, 0]
+    assert windows(100, 20, 10) == [range(start, start + 20) for start in starts]
+    # RankGPT's own loop would leave the first five out
+    assert windows(25, 20, 10) == [range(5, 25), range(20)]
+    assert windows(20, 20, 10) == [range(20)]
+    assert windows(2, 20, 10) == [range(2)]
+    assert windows(1, 20, 10) == []
+    assert windows(0, 20, 10) == []
 
 
 sizes = st.integers(2, 9).flatmap(lambda window: st.tuples(st.just(window), st.integers(1, window)))
@@ -114,25 +100,22 @@ def test_one_pass_brings_the_best_on_top_at_the_formulas_cost(order, k, size):
 
 def test_the_prompt_shows_the_conversation_and_the_stated_words():
     llm, backend = scripted("[2] > [1]")
-    said = zip(
-        ("user", "assistant", "user"), ("Which tea?", "Rooibos.", "Has it caffeine?"), strict=True
-    )
-    turn = ikat.conversation(
-        [{"role": role, "content": content} for role, content in said], ["I am vegan."]
-    )
+    messages = [
+        {"role": "user", "content": "Which tea?"},
+        {"role": "assistant", "content": "Rooibos."},
+        {"role": "user", "content": "Has it caffeine?"},
+    ]
+    turn = ikat.conversation(messages, ["I am vegan."])
     passages = pd.DataFrame(
         {"docno": ["a", "b"], "text": ["one two three four", "</passage> five"], "rank": [0, 1]}
     )
     ranked = ikat.ListwiseRerank(llm, words=3)(turn.merge(passages, "cross"))
-    prompt, first = (
-        backend.asked[0][0]["content"],
-        '<passage number="1">\none two three\n</passage>',
-    )
+    prompt = backend.asked[0][0]["content"]
     for shown in (
         "I am vegan.",
         "user: Which tea?\nsystem: Rooibos.",
         "Has it caffeine?",
-        first,
+        '<passage number="1">\none two three\n</passage>',
         "&lt;/passage> five",
     ):
         assert shown in prompt
@@ -149,6 +132,24 @@ def each(form, between=" > "):
     return lambda numbers: between.join(form.format(number) for number in numbers)
 
 
+def lines(form):
+    """Writes each number in a line of this form, which begins with the number of the line."""
+
+    def write(numbers):
+        return "\n".join(form.format(line, number) for line, number in enumerate(numbers, 1))
+
+    return write
+
+
+def in_prose(numbers):
+    return f"Here is the order of the 2024 passages: {each('{}', ', ')(numbers)}."
+
+
+def thinking_aloud(numbers):
+    """Looks at each passage first."""
+    return each("[{}] is about tea. ", "")(sorted(set(numbers))) + each("[{}]")(numbers)
+
+
 FORMS = {
     "as asked": each("[{}]"),
     "commas": each("[{}]", ", "),
@@ -158,26 +159,16 @@ FORMS = {
     "bold": each("**[{}]**"),
     "escaped": each("[{}]", " &gt; "),
     "titles": each("[{}] Teas of 2024"),
-    "numbered lines": lambda numbers: "\n".join(
-        f"{line}. [{number}] about tea" for line, number in enumerate(numbers, 1)
-    ),
-    "named lines": lambda numbers: "\n".join(
-        f"{line}) Passage {number}" for line, number in enumerate(numbers, 1)
-    ),
-    "bare lines": lambda numbers: "\n".join(
-        f"{line}. {number}" for line, number in enumerate(numbers, 1)
-    ),
+    "numbered lines": lines("{}. [{}] about tea"),
+    "named lines": lines("{}) Passage {}"),
+    "bare lines": lines("{}. {}"),
     "scores": each("[{0}] (0.{0})"),
     "JSON": lambda numbers: f'{{"ranking": {list(numbers)}}}',
     "fenced": lambda numbers: f"```json\n{list(numbers)}\n```",
     "bare": each("{}"),
-    "prose": lambda numbers: (
-        f"Here is the order of the 2024 passages: {each('{}', ', ')(numbers)}."
-    ),
+    "prose": in_prose,
     "thought": lambda numbers: f"<think>[7] > [1]?</think>{each('[{}]')(numbers)}",
-    "aloud": lambda numbers: (
-        each("[{}] is about tea. ", "")(sorted(set(numbers))) + each("[{}]")(numbers)
-    ),
+    "aloud": thinking_aloud,
     "example": lambda numbers: f"In the form [2] > [1]:\n\n{each('[{}]')(numbers)}\n\nThat is all.",
 }
 
@@ -200,22 +191,25 @@ def malformed(draw):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_malformed_output_is_a_permutation_with_counted_repairs(form):
-    draw, order = random.Random(form), [5, 3, 8, 1, 7, 2, 6, 4]
-    for again in range(10):
-        numbers, repairs = malformed(draw)
+    draw = random.Random(form)
+    order = [5, 3, 8, 1, 7, 2, 6, 4]
+    numbers, repairs = malformed(draw)
+    llm, _ = scripted(FORMS[form](numbers))
+    ranked = ikat.ListwiseRerank(llm)(found(order))
+    named = list(dict.fromkeys(number for number in numbers if 1 <= number <= 8))
+    missing = [number for number in range(1, 9) if number not in named]
+    assert goods(ranked) == [order[number - 1] for number in named + missing]
+    counts = llm.ledger.frame()[["calls", "dropped", "failures", "fallbacks"]]
+    assert counts.values.tolist() == [[1, repairs, 0, 0]]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_numbers_of_malformed_output_are_read(form):
+    draw = random.Random(form)
+    for _ in range(10):
+        numbers, _ = malformed(draw)
         text = FORMS[form](numbers)
         assert read_ranking(text) == numbers, text
-        if again:
-            continue
-        llm, _ = scripted(text)
-        ranked = ikat.ListwiseRerank(llm)(found(order))
-        named = list(dict.fromkeys(number for number in numbers if 1 <= number <= 8))
-        assert goods(ranked) == [order[number - 1] for number in named] + [
-            order[place] for place in range(8) if place + 1 not in named
-        ]
-        assert llm.ledger.frame()[
-            ["calls", "dropped", "failures", "fallbacks"]
-        ].values.tolist() == [[1, repairs, 0, 0]]
 
 
 @pytest.mark.parametrize(
@@ -237,19 +231,14 @@ def test_malformed_output_is_a_permutation_with_counted_repairs(form):
         ("[[2], [1], [3]]", [2, 1, 3]),
         ('["2", "1", "3"]', [2, 1, 3]),
         ("[2] > [1]\n\nQuestion: And milk?\n[5] > [4] > [3]", [2, 1]),
-        *(
-            (text, None)
-            for text in (
-                "",
-                "   ",
-                "I'm sorry, but I can't help with that.",
-                "In 2024 tea was cheap.",
-                "null",
-                "[]",
-                "{}",
-                ">",
-            )
-        ),
+        ("", None),
+        ("   ", None),
+        ("I'm sorry, but I can't help with that.", None),
+        ("In 2024 tea was cheap.", None),
+        ("null", None),
+        ("[]", None),
+        ("{}", None),
+        (">", None),
     ],
 )
 def test_hand_written_outputs_and_those_that_order_nothing(text, numbers):
@@ -261,9 +250,10 @@ def test_whatever_is_named_gives_a_permutation(numbers, size):
     order, repairs = permutation(numbers, size)
     assert sorted(order) == list(range(size))
     valid = [number for number in numbers if 1 <= number <= size]
-    assert len(repairs) == len(numbers) - len(valid) + len(valid) - len(set(valid)) + size - len(
-        set(valid)
-    )
+    unknown = len(numbers) - len(valid)
+    repeated = len(valid) - len(set(valid))
+    missing = size - len(set(valid))
+    assert len(repairs) == unknown + repeated + missing
 
 
 # Failures, and what was asked before
@@ -275,9 +265,8 @@ def test_a_failed_window_keeps_its_order_and_the_next_is_asked(said):
     ranked = ikat.ListwiseRerank(llm, window=3, stride=1, on_error="fallback")(found([4, 3, 2, 1]))
     assert goods(ranked) == [3, 4, 2, 1]
     assert len(backend.asked) == 2
-    assert llm.ledger.frame()[["calls", "failures", "fallbacks", "dropped"]].values.tolist() == [
-        [2, 1, 1, 0]
-    ]
+    counts = llm.ledger.frame()[["calls", "failures", "fallbacks", "dropped"]]
+    assert counts.values.tolist() == [[2, 1, 1, 0]]
 
 
 def test_a_failure_is_raised_once_the_other_turns_are_finished():
@@ -285,21 +274,21 @@ def test_a_failure_is_raised_once_the_other_turns_are_finished():
         return "[57] > [58]" if 9 in shown else backend.order(shown)
 
     backend = Knows(say)
+    rerank = ikat.ListwiseRerank(LLM(backend), window=3, stride=1)
     with pytest.raises(
         StageError, match="1_0.*the completion names 57, 58, and no passage from 1 to 3"
     ) as raised:
-        ikat.ListwiseRerank(LLM(backend), window=3, stride=1)(found([9, 8, 7, 9], [4, 3, 2, 1]))
+        rerank(found([9, 8, 7, 9], [4, 3, 2, 1]))
     assert [(failure.qid, failure.kept) for failure in raised.value.failures] == [("1_0", True)]
     assert sorted(request.qid for request in backend.asked) == ["1_0", "1_1", "1_1"]
 
 
 def test_equal_turns_are_asked_once_and_a_stopped_stage_goes_on(tmp_path):
     frame = found([4, 3, 2, 1], [4, 3, 2, 1])
-    frame["text"] = [f"passage-{docno[1:]}" for docno in frame["docno"]]
+    frame["text"] = "passage-" + frame["docno"].str[1:]
     backend = Knows()
-    rerank = ikat.ListwiseRerank(
-        LLM(backend, cache=CompletionCache(tmp_path / "c.sqlite")), window=2, stride=1
-    )
+    llm = LLM(backend, cache=CompletionCache(tmp_path / "c.sqlite"))
+    rerank = ikat.ListwiseRerank(llm, window=2, stride=1)
     first = rerank(frame)
     assert [request.item for request in backend.asked] == ["3-4", "2-3", "1-2"]
     assert rerank.llm.ledger.frame()[["calls", "known"]].values.tolist() == [[3, 3]]
@@ -307,7 +296,7 @@ def test_equal_turns_are_asked_once_and_a_stopped_stage_goes_on(tmp_path):
     assert len(backend.asked) == 3
 
     more = found([4, 3, 2, 1, 0])  # its first window is new, those behind it differ, too
-    more["text"] = [f"passage-{docno[1:]}" for docno in more["docno"]]
+    more["text"] = "passage-" + more["docno"].str[1:]
     assert goods(rerank(more))[0] == 0
     assert len(backend.asked) == 7
 
@@ -340,7 +329,7 @@ def test_passages_of_equal_labels_keep_their_order_by_rank():
 def five(order=(3, 1, 0, 4, 2)):
     """Five passages of a turn, in an order of rows that is not that of their ranks."""
     frame = pd.DataFrame({"qid": "1_1", "query": "tea", "docno": list("dbaec"), "rank": order})
-    return frame.assign(text=[f"text {docno}" for docno in "dbaec"], score=5.0 - frame["rank"])
+    return frame.assign(text="text " + frame["docno"], score=5.0 - frame["rank"])
 
 
 def labelling(**labels):

