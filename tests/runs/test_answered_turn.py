@@ -29,9 +29,10 @@ FOUND = pd.DataFrame(
         "qid": ["c_1"] * 7,
         "docno": list("gfedcba"),
         "rank": range(6, -1, -1),
-        "text": [f"text {d}" for d in "gfedcba"],
+        "text": [f"text {docno}" for docno in "gfedcba"],
     }
 )
+BEST_FIVE = tuple(ShownPassage(docno, f"text {docno}") for docno in "abcde")
 
 
 ONE = FOUND.tail(1)
@@ -43,7 +44,7 @@ ONE = FOUND.tail(1)
         # without a response the best five; a draft that was searched with is no response
         (
             FOUND.assign(qrewrite="which tea"),
-            Turn(1, "tea?", "", tuple(ShownPassage(d, f"text {d}") for d in "abcde"), "which tea"),
+            Turn(1, "tea?", "", BEST_FIVE, "which tea"),
             None,
         ),
         (
@@ -76,18 +77,16 @@ ONE = FOUND.tail(1)
 def test_what_a_turn_takes_from_a_result_frame(frame, turn, shown):
     found = Turn.of(1, "tea?", frame)
     assert found == turn
-    assert shown is None or (
-        repr(found) == shown and shown.partition("] ")[2] in found._repr_html_()
-    )
+    if shown is not None:
+        assert repr(found) == shown
+        assert shown.partition("] ")[2] in found._repr_html_()
 
 
 def test_derivation_stands_before_the_answer_and_passages_after():
     passage = ShownPassage("d1", " ".join(map(str, range(25))))
     statements = ("I avoid caffeine.",)
-    said, cited = (
-        "word " * 30 + "\n\nend",
-        (CitedSentence("word " * 29 + "word"), CitedSentence("end", (1,))),
-    )
+    said = "word " * 30 + "\n\nend"
+    cited = (CitedSentence("word " * 29 + "word"), CitedSentence("end", (1,)))
     before = ("which tea", ("which tea", "mint"), statements, "Drink mint.")
     turn = Turn(1, "tea?", said, (passage,), *before, {"d1": 2.0}, cited)
     shown = plain(turn_drawn(turn)).split("\n")
@@ -181,12 +180,8 @@ def test_a_citation_of_no_passage_is_named():
 
 
 def test_sources_are_whole_and_have_scores():
-    turn = Turn(
-        1,
-        "tea?",
-        "x",
-        (ShownPassage("d1", "one\ntwo " + "word " * 30, 2.5), ShownPassage("d2", "")),
-    )
+    sources = (ShownPassage("d1", "one\ntwo " + "word " * 30, 2.5), ShownPassage("d2", ""))
+    turn = Turn(1, "tea?", "x", sources)
     shown = plain(sources_drawn(turn)).split("\n")
     assert shown[:3] == ["[1] d1  (score 2.5000)", "    one", "    two " + " ".join(["word"] * 18)]
     assert shown[-2:] == ["[2] d2", "    (its text is not available)"]

@@ -63,7 +63,8 @@ def test_a_file_of_another_run_is_refused_by_all_that_read_it(made, name, tmp_pa
     runs, make = made
     monkeypatch.chdir(tmp_path)
     shutil.copytree(runs, "runs")
-    own, other = (runs / "tea" / name).read_bytes(), (runs / "heath" / name).read_bytes()
+    own = (runs / "tea" / name).read_bytes()
+    other = (runs / "heath" / name).read_bytes()
     Path("runs/tea", name).write_bytes(other if other != own else own.replace(b"2", b"3", 1))
     for reader in READ_BY[name]:
         if reader == "resume":
@@ -72,14 +73,11 @@ def test_a_file_of_another_run_is_refused_by_all_that_read_it(made, name, tmp_pa
             ):
                 make("runs")
             continue
-        done = CliRunner().invoke(
-            main, [word.replace("FOLDER", "runs/tea") for word in READERS[reader]]
-        )
+        command = [word.replace("FOLDER", "runs/tea") for word in READERS[reader]]
+        done = CliRunner().invoke(main, command)
         assert done.exit_code == 2, (reader, done.output)
-        assert (
-            "is not the file that this run wrote, or its run.json is that of another run"
-            in done.output
-        ), (reader, done.output)
+        told = "is not the file that this run wrote, or its run.json is that of another run"
+        assert told in done.output, (reader, done.output)
 
 
 def test_responses_may_be_added_by_hand(made, tmp_path):
@@ -92,11 +90,12 @@ def test_responses_may_be_added_by_hand(made, tmp_path):
 
 def test_the_tag_of_a_ranking_is_the_name_of_the_method(made, tmp_path):
     def tags(path):
-        return {line.split()[-1] for line in (path / "run.trec").read_text().splitlines()}
+        lines = (path / "run.trec").read_text().splitlines()
+        return {line.split()[-1] for line in lines}
 
     assert tags(made[0] / "tea") == {"tea"}
+    topics = pd.DataFrame({"qid": ["1_1"]})
     frame = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
-    RunFolder(tmp_path / "copy of it").write(
-        pd.DataFrame({"qid": ["1_1"]}), frame, pd.DataFrame(), pd.DataFrame(), {"method": "aqd"}
-    )
+    folder = RunFolder(tmp_path / "copy of it")
+    folder.write(topics, frame, pd.DataFrame(), pd.DataFrame(), {"method": "aqd"})
     assert tags(tmp_path / "copy of it") == {"aqd"}

@@ -54,19 +54,11 @@ def test_what_is_written_is_read(log):
     assert (one.turns[1].spend, one.turns[1].seconds) == (SECOND.spend, 0.5)
     assert list(one.turns[0].citations) == ["d2", "d1"]  # the order is that of the ranking
     assert one.turns[1].utterance == "And ? now? \u2028"  # half a character can't be written
-    assert (one.user, one.rubrics, one.sent, one.met, one.end) == (
-        "user-1",
-        {"r1": "Which?"},
-        {1: 2.5},
-        {"r1": 2},
-        "satisfied",
-    )
+    assert (one.user, one.rubrics) == ("user-1", {"r1": "Which?"})
+    assert (one.sent, one.met, one.end) == ({1: 2.5}, {"r1": 2}, "satisfied")
     assert (two.session, two.turns, two.end) == ("1-2", [], "")
-    assert [message["role"] for message in one.messages] == [
-        "user",
-        "assistant",
-        "user",
-    ]  # an empty response is no message
+    # an empty response is no message
+    assert [message["role"] for message in one.messages] == ["user", "assistant", "user"]
 
 
 def test_log_cut_by_a_kill_at_any_byte_has_its_whole_lines(log):
@@ -76,18 +68,15 @@ def test_log_cut_by_a_kill_at_any_byte_has_its_whole_lines(log):
         {"event": "end", "session": "1-1", "end": ""},
     )
     whole = log.path.read_bytes()
+    # by the number of whole lines; those of one moment are one line
+    turns_and_sent = [[], [], [(0, 0)], [(1, 0)], [(1, 1)]]
     for size in range(len(whole)):
         log.path.write_bytes(whole[:size])
         again = Log.create(log.folder, HEADER)
         lines = whole[:size].count(b"\n")
         assert again.header == HEADER
-        assert [(len(one.turns), len(one.sent)) for one in again.dialogues()] == [
-            [],
-            [],
-            [(0, 0)],
-            [(1, 0)],
-            [(1, 1)],
-        ][lines]  # one moment: all or none
+        found = [(len(one.turns), len(one.sent)) for one in again.dialogues()]
+        assert found == turns_and_sent[lines]
         assert again.path.read_bytes().startswith(whole[:size][: whole[:size].rfind(b"\n") + 1])
 
 
@@ -127,11 +116,9 @@ def test_log_writer_knows_after_each_event_what_the_disk_has(log):
     for together in events:
         log.note(*together)
         assert list(known.values()) == Log(log.folder).dialogues()
-    assert (list(known), [turn.number for turn in known["1-1"].turns], known["1-1"].end) == (
-        ["1-1", "1-2"],
-        [2],
-        "satisfied",
-    )
+    assert list(known) == ["1-1", "1-2"]
+    assert [turn.number for turn in known["1-1"].turns] == [2]
+    assert known["1-1"].end == "satisfied"
 
 
 def test_a_full_disk_leaves_whole_lines(log, monkeypatch):
@@ -173,12 +160,9 @@ def test_a_damaged_line_is_named(log, line):
 
 
 def test_several_threads_write_whole_lines(log):
+    turns = [Turn(number, "x" * 5000, "y", session="1-1") for number in range(100)]
     with ThreadPoolExecutor(8) as pool:
-        list(
-            pool.map(
-                lambda number: log.append(Turn(number, "x" * 5000, "y", session="1-1")), range(100)
-            )
-        )
+        list(pool.map(log.append, turns))
     lines = (log.path).read_text().splitlines()
     assert len([json.loads(line) for line in lines]) == 104
 

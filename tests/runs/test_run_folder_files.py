@@ -147,8 +147,9 @@ def test_the_order_of_columns_and_keys_is_not_in_a_checksum():
     frame = pd.DataFrame({"qid": ["1_1"], "qptkb": [{"1": "tea", "2": "milk"}]})
     other = pd.DataFrame({"qptkb": [{"2": "milk", "1": "tea"}], "qid": ["1_1"]})
     assert checksum_of(frame) == checksum_of(other)
-    days = [pd.DataFrame({"day": [pd.Timestamp(day)]}) for day in ("2023-01-01", "2024-01-01")]
-    assert checksum_of(days[0]) != checksum_of(days[1])
+    first = pd.DataFrame({"day": [pd.Timestamp("2023-01-01")]})
+    later = pd.DataFrame({"day": [pd.Timestamp("2024-01-01")]})
+    assert checksum_of(first) != checksum_of(later)
 
 
 def test_versions_are_those_of_python_and_of_what_is_installed():

@@ -133,7 +133,8 @@ def test_frames_of_other_rows_or_order_have_other_checksums():
     assert len({checksum_of(other) for other in (frame, *others)}) == 5
 
 
-DIGEST, OTHER_DIGEST = "0123456789abcdef" * 4, "fedcba9876543210" * 4
+DIGEST = "0123456789abcdef" * 4
+OTHER_DIGEST = "fedcba9876543210" * 4
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,9 @@ def test_a_removed_added_or_changed_setting_is_named(before, now, said):
 
 
 def test_advice_on_runs_is_for_python_or_for_commands(tmp_path):
-    log, occupied, made = (tmp_path / name for name in ("log", "occupied", "made"))
+    log = tmp_path / "log"
+    occupied = tmp_path / "occupied"
+    made = tmp_path / "made"
     Log.create(log, {"kind": "chat", "system": "raw"})
     occupied.mkdir()
     (occupied / "mine.txt").write_text("tea")

@@ -20,6 +20,16 @@ def results(*rows):
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
 
 
+def ranking_of(scores):
+    """The ranking of a turn with these scores."""
+    return results(*[("1_1", f"d{rank}", score, rank) for rank, score in enumerate(scores)])
+
+
+def scores_in(path):
+    """The scores of a run file, as they are written."""
+    return [line.split()[4] for line in path.read_text().splitlines()]
+
+
 def test_ties_are_lowered_by_the_least_step_and_order_kept(tmp_path):
     tied = results(
         ("1_2", "z", 0.5, 0),
@@ -45,11 +55,11 @@ def test_ties_are_lowered_by_the_least_step_and_order_kept(tmp_path):
 @given(st.lists(st.floats(-1e30, 1e30, width=64), min_size=1, max_size=40))
 def test_any_finite_scores_keep_their_order_for_32_bit_readers(tmp_path_factory, scores):
     scores = sorted(scores, reverse=True)
-    frame = results(*(("1_1", f"d{rank}", score, rank) for rank, score in enumerate(scores)))
+    frame = ranking_of(scores)
     path = tmp_path_factory.mktemp("run") / "x.trec"
     write_run(frame, path)
-    read = [float(np.float32(line.split()[4])) for line in path.read_text().splitlines()]
-    assert all(first > second for first, second in zip(read, read[1:], strict=False))
+    read = np.array(scores_in(path), dtype=np.float32)
+    assert (read[:-1] > read[1:]).all()
     assert read_run(path)["docno"].tolist() == frame["docno"].tolist()
 
 
@@ -115,8 +125,7 @@ def test_scores_are_written_without_exponent_and_read_with_one(tmp_path):
         results(("1_1", "a", 1e20, 0), ("1_1", "b", 0.25, 1), ("1_1", "c", 1e-7, 2)),
         tmp_path / "x.trec",
     )
-    written = [line.split()[4] for line in (tmp_path / "x.trec").read_text().splitlines()]
-    assert written == ["100000000000000000000", "0.25", "0.0000001"]
+    assert scores_in(tmp_path / "x.trec") == ["100000000000000000000", "0.25", "0.0000001"]
     (tmp_path / "y.trec").write_text("1_1 Q0 a 1 1e20 x\n1_1 Q0 b 2 2.5E-1 x\n1_1 Q0 c 3 1e-07 x\n")
     assert read_run(tmp_path / "y.trec")["score"].tolist() == [1e20, 0.25, 1e-7]
 
@@ -124,11 +133,8 @@ def test_scores_are_written_without_exponent_and_read_with_one(tmp_path):
 def test_a_whole_score_is_written_without_its_decimal(tmp_path):
     write_run(results(("1_1", "a", 2.0, 0), ("1_1", "b", 0.5, 1)), tmp_path / "x.trec")
     assert (tmp_path / "x.trec").read_text() == "1_1 Q0 a 1 2 ikat\n1_1 Q0 b 2 0.5 ikat\n"
-    scores = (100.0, 10.0, 0.0, -20.0)
-    rows = [("1_1", f"d{rank}", score, rank) for rank, score in enumerate(scores)]
-    write_run(results(*rows), tmp_path / "x.trec")
-    written = [line.split()[4] for line in (tmp_path / "x.trec").read_text().splitlines()]
-    assert written == ["100", "10", "0", "-20"]
+    write_run(ranking_of([100.0, 10.0, 0.0, -20.0]), tmp_path / "x.trec")
+    assert scores_in(tmp_path / "x.trec") == ["100", "10", "0", "-20"]
 
 
 def test_a_run_name_with_white_space_stays_one_column(tmp_path):
@@ -164,59 +170,51 @@ def test_ties_of_a_foreign_run_are_in_trec_evals_order(tmp_path):
 
 
 PIECES = [
-    *(
-        b"1_1 Q0 a 1 2.5 x\n",
-        b"1_1\tQ0\tb\t1\t2.5\tx\r\n",
-        b" 7 Q0  caf\xc3\xa9 1 1e3 x \n",
-        b"1_2 Q0 \xc2\xa0 1 -0 x\n",
-        b'1_2 Q0 "q 1 1 "\n',
-    ),
-    *(
-        b"\n",
-        b" \t\n",
-        b"\xef\xbb\xbf",
-        b"1_3 Q0 NA 1 -.5E-3 nan\n",
-        b"1_3 Q0 a 1 1_0 x\n",
-        b"1_3 Q0 a 1 nan x\n",
-        b"1_3 Q0 b\n",
-        b"# x\n",
-    ),
-    *(
-        b"1_3 Q0 c\x00d 1 2 x\n",
-        b"1_3 Q0 \xff 1 2 x\n",
-        b"1_4 Q0 a 1 2 x\x0b\n",
-        b"1_4 Q0 b 1 2 x y\n1_4 Q0 d 1 2\n",
-        b"1_5 Q0 a 1 +2 x\r",
-    ),
-    *(
-        b"1_5 Q0 b 1 0x1p3 x\n",
-        b"1_6 Q0 a\x1cb 1 2 x\n",
-        b"True Q0 1.0 1 1,5 x\n",
-        b"001 Q0 1.0 1 007 x\n",
-        b"1 Q0 1 1 1e400 x\n",
-        b"1_7 Q0 a 1 2 x",
-    ),
+    b"1_1 Q0 a 1 2.5 x\n",
+    b"1_1\tQ0\tb\t1\t2.5\tx\r\n",
+    b" 7 Q0  caf\xc3\xa9 1 1e3 x \n",
+    b"1_2 Q0 \xc2\xa0 1 -0 x\n",
+    b'1_2 Q0 "q 1 1 "\n',
+    b"\n",
+    b" \t\n",
+    b"\xef\xbb\xbf",
+    b"1_3 Q0 NA 1 -.5E-3 nan\n",
+    b"1_3 Q0 a 1 1_0 x\n",
+    b"1_3 Q0 a 1 nan x\n",
+    b"1_3 Q0 b\n",
+    b"# x\n",
+    b"1_3 Q0 c\x00d 1 2 x\n",
+    b"1_3 Q0 \xff 1 2 x\n",
+    b"1_4 Q0 a 1 2 x\x0b\n",
+    b"1_4 Q0 b 1 2 x y\n1_4 Q0 d 1 2\n",
+    b"1_5 Q0 a 1 +2 x\r",
+    b"1_5 Q0 b 1 0x1p3 x\n",
+    b"1_6 Q0 a\x1cb 1 2 x\n",
+    b"True Q0 1.0 1 1,5 x\n",
+    b"001 Q0 1.0 1 007 x\n",
+    b"1 Q0 1 1 1e400 x\n",
+    b"1_7 Q0 a 1 2 x",
 ]
 
 
 def plainly(content):
     """The rows of a run file, read by plain Python, or the number of its first faulty line."""
-    rows, seen = [], set()
+    rows = []
+    seen = set()
     for number, line in enumerate(content.split(b"\n"), 1):
-        fields = line.removeprefix(
-            codecs.BOM_UTF8
-        ).split()  # files that were joined have one in the middle
+        # files that were joined have a byte order mark in the middle
+        fields = line.removeprefix(codecs.BOM_UTF8).split()
+        if not fields:
+            continue
         try:
-            if fields:
-                qid, _, docno, _, score, _ = (field.decode() for field in fields)
-                if "_" in score or not np.isfinite(float(score)):
-                    return number
-                if (qid, docno) in seen:
-                    return number
-                seen.add((qid, docno))
-                rows.append((qid, docno, float(score)))
+            qid, _, docno, _, score, _ = (field.decode() for field in fields)
+            value = float(score)
         except ValueError:
             return number
+        if "_" in score or not np.isfinite(value) or (qid, docno) in seen:
+            return number
+        seen.add((qid, docno))
+        rows.append((qid, docno, value))
     return rows
 
 
@@ -232,18 +230,15 @@ def test_any_file_reads_as_line_by_line_or_names_the_bad_line(tmp_path_factory, 
         with pytest.raises(DataError, match=f"x.trec, line {expected}: "):
             read_run(path)
     else:
-        found = read_run(path)
-        assert sorted(
-            found[["qid", "docno", "score"]].itertuples(index=False, name=None)
-        ) == sorted(expected)
+        found = read_run(path)[["qid", "docno", "score"]]
+        assert sorted(found.itertuples(index=False, name=None)) == sorted(expected)
 
 
 def test_a_damaged_gzip_file_or_none_is_refused(tmp_path):
     with pytest.raises(DataError, match="there is no run file"):
         read_run(tmp_path / "none.trec")
-    whole = gzip.compress(
-        "".join(f"1_1 Q0 d{rank} {rank} {-rank} x\n" for rank in range(50)).encode()
-    )
+    lines = [f"1_1 Q0 d{rank} {rank} {-rank} x\n" for rank in range(50)]
+    whole = gzip.compress("".join(lines).encode())
     for cut in (whole[:3], whole[:-9], whole[:20] + b"xx" + whole[22:]):
         (tmp_path / "x.trec.gz").write_bytes(cut)
         with pytest.raises(DataError, match="x.trec.gz can't be read"):
@@ -276,11 +271,15 @@ def written(tmp_path):
 
 def test_a_run_folder_holds_everything(written):
     assert sorted(path.name for path in written.path.iterdir()) == [
-        *("ledger.csv", "measures.csv", "run.json", "run.trec", "turns.jsonl"),
+        "ledger.csv",
+        "measures.csv",
+        "run.json",
+        "run.trec",
+        "turns.jsonl",
     ]
     assert written.results().values.tolist() == [["1_1", "a", 2.0, 0]]
-    turns = [json.loads(line) for line in (written.path / "turns.jsonl").read_text().splitlines()]
-    assert turns == [
+    lines = (written.path / "turns.jsonl").read_text().splitlines()
+    assert list(map(json.loads, lines)) == [
         {
             "qid": "1_1",
             "qutterance": "x",
@@ -304,13 +303,10 @@ def test_scores_that_were_changed_are_refused(written):
 
 
 def test_turn_keeps_response_and_its_passages_best_first(tmp_path):
-    found = results(("1_1", "a", 3.0, 0), ("1_1", "b", 2.0, 1), ("1_1", "c", 1.0, 2)).assign(
-        qanswer="Yes.", used=[True, False, True]
-    )
-    folder = RunFolder(tmp_path / "aqd")
-    folder.write(
-        pd.DataFrame({"qid": ["1_1", "1_2"]}), found.iloc[::-1], pd.DataFrame(), pd.DataFrame(), {}
-    )
+    found = results(("1_1", "a", 3.0, 0), ("1_1", "b", 2.0, 1), ("1_1", "c", 1.0, 2))
+    found = found.assign(qanswer="Yes.", used=[True, False, True])
+    topics = pd.DataFrame({"qid": ["1_1", "1_2"]})
+    folder = write(tmp_path / "aqd", topics, found.iloc[::-1])
     assert folder.turns() == [
         {"qid": "1_1", "response": "Yes.", "used": ["a", "c"], "passages": 3},
         {"qid": "1_2", "passages": 0},
@@ -365,7 +361,8 @@ def test_a_finished_run_is_reused_only_when_it_is_the_same(written):
 def test_a_run_without_failures_is_reused_with_a_fallback_only(tmp_path):
     """With a fallback it would be the same; one with fallbacks would have stopped without."""
     folder = RunFolder(tmp_path / "aqd")
-    topics, found = pd.DataFrame({"qid": ["1_1"]}), results(("1_1", "a", 2.0, 0))
+    topics = pd.DataFrame({"qid": ["1_1"]})
+    found = results(("1_1", "a", 2.0, 0))
     for kept, wanted, is_same in [
         ("raise", "fallback", True),
         ("raise", "raise", True),
@@ -444,15 +441,8 @@ def test_a_folder_without_a_finished_run_says_what_to_give(tmp_path, name, told,
 def test_run_may_go_into_an_empty_folder_or_a_missing_parent(tmp_path):
     (tmp_path / "empty").mkdir()
     for path in (tmp_path / "empty", tmp_path / "new" / "deep"):
-        folder = RunFolder(path)
-        assert folder.reusable({}) is False
-        folder.write(
-            pd.DataFrame({"qid": ["1_1"]}),
-            results(("1_1", "a", 2.0, 0)),
-            pd.DataFrame(),
-            pd.DataFrame(),
-            {},
-        )
+        assert RunFolder(path).reusable({}) is False
+        folder = write(path, pd.DataFrame({"qid": ["1_1"]}), results(("1_1", "a", 2.0, 0)))
         assert folder.results().values.tolist() == [["1_1", "a", 2.0, 0]]
         assert [one.name for one in path.parent.iterdir()] == [path.name]
 
@@ -460,13 +450,14 @@ def test_run_may_go_into_an_empty_folder_or_a_missing_parent(tmp_path):
 @pytest.mark.parametrize("left", [0, 1, 2, 5])
 def test_a_ranking_that_lost_lines_is_refused(tmp_path, left):
     found = results(
-        *((qid, docno, -rank, rank) for qid in ("1_1", "1_2") for rank, docno in enumerate("abc"))
+        ("1_1", "a", 0.0, 0),
+        ("1_1", "b", -1.0, 1),
+        ("1_1", "c", -2.0, 2),
+        ("1_2", "a", 0.0, 0),
+        ("1_2", "b", -1.0, 1),
+        ("1_2", "c", -2.0, 2),
     )
-    folder = write(
-        tmp_path / "aqd",
-        pd.DataFrame({"qid": ["1_1", "1_2", "1_3"]}),
-        found.astype({"score": float}),
-    )
+    folder = write(tmp_path / "aqd", pd.DataFrame({"qid": ["1_1", "1_2", "1_3"]}), found)
     assert len(folder.results()) == 6
     lines = (folder.path / "run.trec").read_text().splitlines(keepends=True)
     (folder.path / "run.trec").write_text("".join(lines[:left]))

@@ -85,7 +85,8 @@ def exchange(prompt, text, stage="rewrite", item=""):
 
 
 def test_further_calls_follow_earlier_ones_in_no_record():
-    first, second = exchange("p1", "c1"), exchange("p2", "c2")
+    first = exchange("p1", "c1")
+    second = exchange("p2", "c2")
     turn = Turn(1, "tea?", "x", asked=(first,), spend=Spend(1, cost=0.5))
     later = turn.with_calls(Spend(2, cost=0.25), [second])
     assert later.asked == (first, second)
@@ -94,11 +95,11 @@ def test_further_calls_follow_earlier_ones_in_no_record():
 
 
 def test_a_logged_turn_has_no_text_of_a_passage():
-    logged = Turn(1, "tea?", "x", SOURCES, shown=(ShownPassage("d4", "four", 1.0),)).without_texts()
-    assert [passage.text for passage in (*logged.sources, *logged.shown)] == [""] * 4
-    assert [passage.docno for passage in (*logged.sources, *logged.shown)] == [
-        *("d1", "d2", "d3", "d4")
-    ]
+    turn = Turn(1, "tea?", "x", SOURCES, shown=(ShownPassage("d4", "four", 1.0),))
+    logged = turn.without_texts()
+    passages = [*logged.sources, *logged.shown]
+    assert [passage.text for passage in passages] == ["", "", "", ""]
+    assert [passage.docno for passage in passages] == ["d1", "d2", "d3", "d4"]
     assert logged.citations == {"d1": 2.0, "d2": 0.0}
 
 
@@ -128,7 +129,11 @@ def test_each_doubt_about_the_citations_is_told():
         "no passage has the number [9]",
         "the answer cites none of the passages that it was shown",
     ]
-    assert repr(turn).split("\n") == ["x", *(f"({doubt})" for doubt in doubts(turn))]
+    assert repr(turn).split("\n") == [
+        "x",
+        "(no passage has the number [9])",
+        "(the answer cites none of the passages that it was shown)",
+    ]
     assert doubts(Turn(1, "tea?", "x", SOURCES)) == []
 
 

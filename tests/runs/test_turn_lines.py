@@ -16,13 +16,8 @@ from pyterrier_ikat.runs.turn_lines import (
 
 
 def marked(*marks):
-    return pd.DataFrame(
-        {
-            "qid": "9-1_3",
-            "docno": [f"d{place}" for place in range(len(marks))],
-            "used": column(marks),
-        }
-    )
+    docnos = [f"d{place}" for place in range(len(marks))]
+    return pd.DataFrame({"qid": "9-1_3", "docno": docnos, "used": column(marks)})
 
 
 def test_a_passage_is_used_when_its_mark_is_true_or_one():
@@ -107,12 +102,8 @@ def test_arrays_and_tuples_are_lists_of_pythons_own_numbers():
     )
     found = as_json(cell)
     assert found == [[1, 2], {"a": 0.5}, ["x"], ["y", 3]]
-    assert [type(value) for value in (*found[0], found[1]["a"], found[3][1])] == [
-        int,
-        int,
-        float,
-        int,
-    ]
+    numbers = [*found[0], found[1]["a"], found[3][1]]
+    assert [type(number) for number in numbers] == [int, int, float, int]
 
 
 def test_a_response_based_on_no_passage_is_no_abstention():
@@ -192,15 +183,15 @@ KEPT = [
 
 
 def test_each_column_of_a_turn_is_written_and_no_other():
-    cells = {name: [f"cell of {name}"] for name in (*KEPT, "qhistory", "query", "text")}
-    chosen = {"qstatements": column([[("2", 0.5)]])}
-    [line] = lines_of({"qid": ["1_1"]}, {"qid": ["1_1"], "docno": ["a"], **cells, **chosen})
-    assert line == {
-        "qid": "1_1",
-        **{name: f"cell of {name}" for name in KEPT},
-        "qstatements": [["2", 0.5]],
-        "passages": 1,
-    }
+    results = {"qid": ["1_1"], "docno": ["a"], "qstatements": column([[("2", 0.5)]])}
+    wanted = {"qid": "1_1", "qstatements": [["2", 0.5]], "passages": 1}
+    for name in KEPT:
+        results[name] = [f"cell of {name}"]
+        wanted[name] = f"cell of {name}"
+    for name in ("qhistory", "query", "text"):
+        results[name] = ["not of the turn"]
+    [line] = lines_of({"qid": ["1_1"]}, results)
+    assert line == wanted
 
 
 def test_names_of_a_dict_are_texts():
