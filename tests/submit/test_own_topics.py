@@ -4,7 +4,7 @@ import json
 import warnings
 
 import pytest
-from two_turns import IDS, Data, made_run, text_of, valid
+from two_turns import IDS, Data, made_run, read_lines, text_of, valid, write_lines
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.submit import RefusedError, read_submission, write_submission
@@ -23,7 +23,7 @@ def test_a_run_of_other_questions_is_refused(tmp_path, year):
 @pytest.mark.parametrize("year", [2023, 2024])
 @pytest.mark.parametrize("rewritten", [1, 2])
 def test_a_single_manual_rewrite_makes_a_run_manual(tmp_path, year, rewritten):
-    by_hand = ["by hand" if turn < rewritten else None for turn in (0, 1) for _ in range(3)]
+    by_hand = ["by hand"] * 3 * rewritten + [None] * 3 * (2 - rewritten)
     run = made_run(tmp_path / "mine", Data(year), qresolved=by_hand)
     with pytest.raises(UsageError, match="made with manual rewrites"):
         write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic")
@@ -34,34 +34,27 @@ def test_a_single_manual_rewrite_makes_a_run_manual(tmp_path, year, rewritten):
 def test_scores_of_2025_differ_in_six_decimals(tmp_path):
     """By hand: 1/1200 and 1/1201 are both 0.000833 in six decimals."""
     run = made_run(tmp_path / "mine", Data(2025), scores=(1 / 1200, 1 / 1201, 1 / 1202))
-    assert (
-        write_submission(
-            run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t"
-        )
-        == []
-    )
-    for line in (tmp_path / "submitted").read_text().splitlines():
-        references = json.loads(line)["references"]
-        first, second, third = (f"{references[docno]:.6f}" for docno in IDS[:3])
-        assert float(first) > float(second) > float(third)
+    header = {"run_id": "x", "run_type": "automatic", "team": "t"}
+    assert write_submission(run, Data(2025), tmp_path / "submitted", **header) == []
+    for line in read_lines(tmp_path / "submitted"):
+        references = line["references"]
+        first, second, third = [round(references[docno], 6) for docno in IDS[:3]]
+        assert first > second > third
 
 
 def test_scores_before_2025_stay_as_they_are(tmp_path):
     """Six decimals are the format of 2025 alone."""
     run = made_run(tmp_path / "mine", Data(2024), scores=(0.5000002, 0.5000001, 0.5))
     write_submission(run, Data(2024), tmp_path / "submitted", run_id="x", run_type="automatic")
-    assert read_submission(tmp_path / "submitted").results["score"].tolist() == pytest.approx(
-        [0.5000002, 0.5000001, 0.5] * 2, abs=5e-8
-    )
+    scores = read_submission(tmp_path / "submitted").results["score"]
+    assert scores.tolist() == pytest.approx([0.5000002, 0.5000001, 0.5] * 2, abs=5e-8)
 
 
 def test_equal_statements_are_named_by_their_first_id(tmp_path):
     data = Data(2025, ptkb={"1": "I hate coffee.", "2": "I drink tea.", "3": "I drink tea."})
     (tmp_path / "submitted").write_text(text_of(valid(2025)))
-    assert (
-        read_submission(tmp_path / "submitted", data).turns["qstatements"].tolist()
-        == [[("2", 1.0)]] * 2
-    )
+    turns = read_submission(tmp_path / "submitted", data).turns
+    assert turns["qstatements"].tolist() == [[("2", 1.0)], [("2", 1.0)]]
 
 
 @pytest.mark.parametrize(
@@ -85,8 +78,7 @@ def test_a_run_of_turns_that_the_topics_lack_is_refused(tmp_path):
 def test_a_response_of_250_words_stays_without_a_warning(tmp_path):
     response = "tea " * 249 + "tea."
     run = made_run(tmp_path / "mine", Data(2023))
-    lines = [json.dumps({**turn, "response": response}) + "\n" for turn in run.turns()]
-    (run.path / "turns.jsonl").write_text("".join(lines))
+    write_lines(run.path / "turns.jsonl", [{**turn, "response": response} for turn in run.turns()])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         write_submission(run, Data(2023), tmp_path / "submitted", run_id="x", run_type="automatic")
@@ -112,10 +104,8 @@ def test_a_learned_statement_of_2025_is_submitted_in_its_words(tmp_path):
     write_submission(
         run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t"
     )
-    assert (
-        read_submission(tmp_path / "submitted", Data(2025)).turns["qstatements"].tolist()
-        == [[("I ski.", 1.0)]] * 2
-    )
+    turns = read_submission(tmp_path / "submitted", Data(2025)).turns
+    assert turns["qstatements"].tolist() == [[("I ski.", 1.0)], [("I ski.", 1.0)]]
 
 
 def test_the_scores_of_a_single_response_are_its_own(tmp_path):
@@ -130,10 +120,9 @@ def submitted_turns(path, year):
     write_submission(
         run, Data(year), path / "submitted", run_id="x", run_type="automatic", team=team
     )
-    text = (path / "submitted").read_text()
     if year == 2025:
-        return [json.loads(line) for line in text.splitlines()]
-    return json.loads(text)["turns"]
+        return read_lines(path / "submitted")
+    return json.loads((path / "submitted").read_text())["turns"]
 
 
 def test_a_line_of_2025_cites_what_the_response_used(tmp_path):
@@ -164,9 +153,8 @@ def test_a_turn_before_2025_marks_what_was_used(tmp_path, year, statements):
 @pytest.mark.parametrize("year", [2023, 2024])
 def test_a_turn_whose_response_uses_no_passage_marks_none(tmp_path, year):
     run = made_run(tmp_path / "mine", Data(year))
-    path = run.path / "turns.jsonl"
-    turns = [json.loads(line) for line in path.read_text().splitlines()]
+    turns = read_lines(run.path / "turns.jsonl")
     turns[1]["used"] = []
-    path.write_text("".join(f"{json.dumps(turn)}\n" for turn in turns))
+    write_lines(run.path / "turns.jsonl", turns)
     with pytest.raises(RefusedError, match="no passage is marked as used"):
         write_submission(run, Data(year), tmp_path / "x", run_id="x", run_type="automatic")

@@ -4,10 +4,12 @@ They are written from a run, checked by the rules of its checker and ours, and r
 """
 
 import json
+from itertools import cycle, zip_longest
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from two_turns import read_lines, write_lines
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -40,20 +42,20 @@ def data(tmp_path, monkeypatch):
         folder = tmp_path / "mtrag" / domain
         folder.mkdir(parents=True)
         (folder / f"{domain}_rewrite.jsonl").write_text("")
-    tasks = [
-        {
+    tasks = []
+    for qid, said in TASKS:
+        messages = []
+        for speaker, text in zip(cycle(["user", "agent"]), said):
+            messages.append({"speaker": speaker, "text": text})
+        task = {
             "task_id": qid,
             "Collection": GOVT,
-            "input": [
-                {"speaker": ("user", "agent")[place % 2], "text": text}
-                for place, text in enumerate(said)
-            ],
+            "input": messages,
             "targets": [{"speaker": "agent", "text": "Yes."}],
             "Answerability": ["ANSWERABLE"],
             "contexts": [{"document_id": "1-0-9"}],
         }
-        for qid, said in TASKS
-    ]
+        tasks.append(task)
     documents = [{"document_id": docno, "text": text} for docno, text in TEXTS.items()]
     path = tmp_path / "mtrag" / "reference_subset_with_human_evaluations.json"
     path.write_text(json.dumps({"tasks": tasks, "documents": documents}))
@@ -87,25 +89,17 @@ def run(data, tmp_path):
     return RunFolder(tmp_path / "runs" / "tea")
 
 
-def lines_of(path):
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def write_turns(run, *lines):
+def write_turns(run, *turns):
     """Replace the lines of the run's turns."""
-    (run.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    write_lines(run.path / "turns.jsonl", turns)
 
 
 def test_each_task_has_its_line_with_ten_passages_and_response(run, data, tmp_path):
     path = tmp_path / "rag.jsonl"
     assert write_predictions(run, data, path, run_type="rag") == []
-    first, second, _ = lines_of(path)
-    assert (first["task_id"], first["conversation_id"], first["turn"], first["Collection"]) == (
-        "a<::>1",
-        "a",
-        1,
-        GOVT,
-    )
+    first, second, _ = read_lines(path)
+    assert (first["task_id"], first["conversation_id"], first["turn"]) == ("a<::>1", "a", 1)
+    assert first["Collection"] == GOVT
     assert [(said["speaker"], said["text"]) for said in second["input"]] == [
         ("user", "Tea?"),
         ("agent", "Yes."),
@@ -124,7 +118,7 @@ def test_retrieval_has_no_predictions_and_needs_no_responses(data, tmp_path):
     ikat.run({"plain": Finds()}, data, out=tmp_path / "runs")
     plain = RunFolder(tmp_path / "runs" / "plain")
     write_predictions(plain, data, tmp_path / "a.jsonl", run_type="retrieval")
-    assert all("predictions" not in line for line in lines_of(tmp_path / "a.jsonl"))
+    assert all("predictions" not in line for line in read_lines(tmp_path / "a.jsonl"))
     with pytest.raises(
         UsageError, match="plain has no responses: run a system that ends with Respond"
     ):
@@ -145,26 +139,24 @@ def test_what_is_written_is_read_back_and_evaluated_the_same(run, data, tmp_path
 def test_ids_of_the_scripts_samples_are_those_of_the_tasks(tmp_path):
     path = tmp_path / "theirs.jsonl"
     context = {"document_id": "x", "score": 2, "text": "t", "title": ""}
-    path.write_text(
-        json.dumps(
-            {"task_id": "dd6b::2", "collection": "any", "contexts": [context], "targets": []}
-        )
-    )
+    task = {"task_id": "dd6b::2", "collection": "any", "contexts": [context], "targets": []}
+    write_lines(path, [task])
     results, turns = read_predictions(path)
-    assert results[["qid", "docno", "score", "rank"]].values.tolist() == [
-        ["dd6b<::>2", "x", 2.0, 0]
-    ]
+    ranking = results[["qid", "docno", "score", "rank"]]
+    assert ranking.values.tolist() == [["dd6b<::>2", "x", 2.0, 0]]
     assert turns.values.tolist() == [["dd6b<::>2", ""]]
 
 
 def broken(**changes):
+    """A line with these changes; a field that becomes None goes."""
     line = {
         "task_id": "a<::>1",
         "Collection": GOVT,
         "input": [],
         "contexts": [{"document_id": "x", "score": 1.0}],
+        "predictions": [{"text": "Yes."}],
     }
-    line |= {"predictions": [{"text": "Yes."}]} | changes
+    line.update(changes)
     return {name: value for name, value in line.items() if value is not None}
 
 
@@ -202,7 +194,7 @@ def broken(**changes):
 def test_each_error_is_named_with_its_turn_and_field(changes, said, data, tmp_path):
     path = tmp_path / "p.jsonl"
     rest = [broken(task_id=qid) for qid, _ in TASKS[1:]]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in [broken(**changes), *rest]))
+    write_lines(path, [broken(**changes), *rest])
     [problem] = [one for one in check_predictions(path, data, "rag") if one.severity == "error"]
     assert str(problem).startswith(f"error: turn a<::>1, {said}")
 
@@ -210,7 +202,7 @@ def test_each_error_is_named_with_its_turn_and_field(changes, said, data, tmp_pa
 def test_bad_turns_are_errors_and_a_lack_of_passages_a_warning(data, tmp_path):
     path = tmp_path / "p.jsonl"
     made = [broken(contexts=[]), broken(), broken(task_id="b<::>1"), broken(task_id="c<::>1")]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in made))
+    write_lines(path, made)
     assert sorted(map(str, check_predictions(path, data))) == [
         "error: turn a<::>1, task_id: the turn occurs more than once: keep one of them",
         "error: turn a<::>2: the turn is missing: add it",
@@ -232,59 +224,43 @@ def test_what_cannot_be_written_or_read_is_refused(run, data, tmp_path):
         write_predictions(run, ikat.dataset("ikat:sample"), tmp_path / "p.jsonl", run_type="rag")
     with pytest.raises(UsageError, match="ikat:sample is not a dataset of MTRAG"):
         check_predictions(tmp_path / "p.jsonl", ikat.dataset("ikat:sample"))
-    (tmp_path / "twice.jsonl").write_text(f"{json.dumps(broken())}\n" * 2)
-    with pytest.raises(
-        DataError,
-        match="can't be read as predictions, 1 error:\nerror: a turn is there more than once",
-    ):
+    write_lines(tmp_path / "twice.jsonl", [broken(), broken()])
+    message = "can't be read as predictions, 1 error:\nerror: a turn is there more than once"
+    with pytest.raises(DataError, match=message):
         read_predictions(tmp_path / "twice.jsonl")
     assert not list(tmp_path.glob("p.json*"))
 
 
 def test_the_commands_write_and_check_them(run, data, tmp_path):
     path = str(tmp_path / "rag.jsonl")
-    done = CliRunner().invoke(
-        main,
-        ["submit", str(run.path), "--dataset", "mtrag:mini", "--run-type", "rag", "--out", path],
-    )
+    of_mtrag = ["--dataset", "mtrag:mini", "--run-type", "rag", "--out", path]
+    done = CliRunner().invoke(main, ["submit", str(run.path), *of_mtrag])
     assert (done.exit_code, done.output) == (0, f"{path}\n")
     done = CliRunner().invoke(main, ["submit", "--check", path, "--dataset", "mtrag:mini"])
     assert (done.exit_code, done.output) == (0, f"{path}: 0 errors, 0 warnings\n")
-    lines = [json.loads(line) for line in (tmp_path / "rag.jsonl").read_text().splitlines()]
+    lines = read_lines(tmp_path / "rag.jsonl")
     for line in lines:
         del line["predictions"]
-    (tmp_path / "none.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(tmp_path / "none.jsonl", lines)
     check = ["submit", "--check", str(tmp_path / "none.jsonl"), "--dataset", "mtrag:mini"]
     assert CliRunner().invoke(main, check).exit_code == 0
     done = CliRunner().invoke(main, [*check, "--run-type", "rag"])
-    assert (done.exit_code, "there is no prediction: write one" in done.output) == (1, True)
+    assert done.exit_code == 1
+    assert "there is no prediction: write one" in done.output
     done = CliRunner().invoke(main, [*check, "--run-type", "raq"])
     assert "run type 'raq' is none of MTRAG" in done.output
-    refused = CliRunner().invoke(
-        main,
-        [
-            "submit",
-            str(run.path),
-            "--dataset",
-            "ikat:2025",
-            "--run-type",
-            "automatic",
-            "--out",
-            path,
-        ],
-    )
+    of_ikat = ["--dataset", "ikat:2025", "--run-type", "automatic", "--out", path]
+    refused = CliRunner().invoke(main, ["submit", str(run.path), *of_ikat])
     assert "a submission needs a name: give --run-id" in refused.output
 
 
 def checked(tmp_path, data, run_type, *changes):
     """The problems of a file whose first lines have these changes."""
-    lines = [broken(task_id=qid) for qid, _ in TASKS]
-    for line, changed in zip(lines, changes, strict=False):
-        line |= changed
-        for name in [name for name, value in changed.items() if value is None]:
-            del line[name]
+    lines = []
+    for (qid, _), changed in zip_longest(TASKS, changes, fillvalue={}):
+        lines.append(broken(task_id=qid, **changed))
     path = tmp_path / "p.jsonl"
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_lines(path, lines)
     return check_predictions(path, data, run_type)
 
 
@@ -324,13 +300,13 @@ def plain(data, tmp_path):
 def test_a_turn_without_passages_and_response_has_its_line(plain, data, tmp_path):
     [problem] = write_predictions(plain, data, tmp_path / "a.jsonl", run_type="retrieval")
     assert str(problem) == "warning: turn b<::>1, contexts: there is no passage"
-    assert [len(line["contexts"]) for line in lines_of(tmp_path / "a.jsonl")] == [1, 1, 0]
+    assert [len(line["contexts"]) for line in read_lines(tmp_path / "a.jsonl")] == [1, 1, 0]
     with pytest.raises(DataError, match=r"turn b<::>1, predictions\[0\].text: it is empty"):
         write_predictions(plain, data, tmp_path / "b.jsonl", run_type="rag")
-    first, second, third = lines_of(plain.path / "turns.jsonl")
+    first, second, third = read_lines(plain.path / "turns.jsonl")
     write_turns(plain, first, second, third | {"response": "No."})
     write_predictions(plain, data, tmp_path / "b.jsonl", run_type="rag")
-    said = [line["predictions"][0]["text"] for line in lines_of(tmp_path / "b.jsonl")]
+    said = [line["predictions"][0]["text"] for line in read_lines(tmp_path / "b.jsonl")]
     assert said == ["Yes, a café."] * 2 + ["No."]
     assert "café" in (tmp_path / "b.jsonl").read_text(encoding="utf-8")
 
@@ -357,20 +333,23 @@ def test_passages_whose_texts_are_in_an_index_have_none(plain, data, tmp_path, m
 
     monkeypatch.setattr(data, "text_loader", lacking)
     write_predictions(plain, data, tmp_path / "a.jsonl", run_type="retrieval")
-    contexts = [line["contexts"] for line in lines_of(tmp_path / "a.jsonl")]
+    contexts = [line["contexts"] for line in read_lines(tmp_path / "a.jsonl")]
     assert contexts == [[{"document_id": "0-0-9", "score": 1.0}]] * 2 + [[]]
 
 
 def test_scores_fall_and_texts_are_there_to_the_last_one(data, tmp_path):
-    contexts = [{"document_id": f"{score}", "score": score} for score in (3, 1, 2)]
+    contexts = [
+        {"document_id": "x", "score": 3},
+        {"document_id": "y", "score": 1},
+        {"document_id": "z", "score": 2},
+    ]
     predictions = [{"text": "Yes."}, {"text": ""}]
     found = checked(tmp_path, data, "rag", {"contexts": contexts, "predictions": predictions})
     assert [problem.field for problem in found] == ["contexts", "predictions[1].text"]
 
 
 def test_predictions_are_read_whole_or_not_at_all(tmp_path):
-    lines = [json.dumps(broken()), json.dumps(broken(task_id="b<::>1", contexts=["x"]))]
-    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    write_lines(tmp_path / "p.jsonl", [broken(), broken(task_id="b<::>1", contexts=["x"])])
     with pytest.raises(DataError, match=r"can't be read as predictions, 1 error:\n.*contexts\[0\]"):
         read_predictions(tmp_path / "p.jsonl")
 
@@ -387,12 +366,12 @@ def test_a_file_beyond_the_checkers_size_is_an_error(data, tmp_path, monkeypatch
 
 
 def test_predictions_are_read_by_their_scores(tmp_path):
-    contexts = [{"document_id": name, "score": score} for name, score in (("x", 1), ("y", 2.5))]
+    contexts = [{"document_id": "x", "score": 1}, {"document_id": "y", "score": 2.5}]
     lines = [
         broken(contexts=contexts, predictions=[{"text": "Yes."}, {"text": "No."}]),
         broken(task_id="b<::>1", contexts=[], predictions=[]),
     ]
-    (tmp_path / "p.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_lines(tmp_path / "p.jsonl", lines)
     results, turns = read_predictions(tmp_path / "p.jsonl")
     assert results[["docno", "score", "rank"]].values.tolist() == [["y", 2.5, 0], ["x", 1.0, 1]]
     assert turns.values.tolist() == [["a<::>1", "Yes."], ["b<::>1", ""]]

@@ -54,7 +54,8 @@ def test_ranks_of_responses_are_numbers(tmp_path):
 def test_most_statements_of_all_turns_tell_the_year(tmp_path):
     document = valid(2024)
     del document["eval_response"]
-    first, second = (turn["responses"][0] for turn in document["turns"])
+    [first] = document["turns"][0]["responses"]
+    [second] = document["turns"][1]["responses"]
     first["ptkb_provenance"] = []
     second["ptkb_provenance"] = [1, 2, {"id": "1", "text": "I drink tea.", "score": 1.0}]
     (tmp_path / "run").write_text(text_of(document))
@@ -114,7 +115,8 @@ def test_a_turn_that_is_there_twice_is_not_read_twice(tmp_path, year):
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_turns_that_the_dataset_lacks_are_named(tmp_path, year):
-    document, number = valid(year), DATA[year].number
+    document = valid(year)
+    number = DATA[year].number
     turns_of(document)[0]["turn_id"] = f"{number}-1"
     turns_of(document)[1]["turn_id"] = "77_1"
     (tmp_path / "run").write_text(text_of(document))
@@ -151,13 +153,14 @@ def test_ranking_needs_no_responses_statements_or_names(tmp_path, year):
     document = valid(year)
     (tmp_path / "run").write_text(text_of(document))
     whole = read_submission(tmp_path / "run").results
-    for response in (one for turn in turns_of(document) for one in turn["responses"]):
+    for turn in turns_of(document):
+        [response] = turn["responses"]
         del response["text"]
         response["ptkb_provenance"] = "none"
-    top = [line["metadata"] for line in document] if year == 2025 else [document]
-    for one in top:
-        one["run_type"] = 7
-        one.pop("run_name", one.pop("run_id", None))
+    heads = [line["metadata"] for line in document] if year == 2025 else [document]
+    for head in heads:
+        head["run_type"] = 7
+        del head["run_id" if year == 2025 else "run_name"]
     turns_of(document)[0]["more"] = "of ours"
     (tmp_path / "run").write_text(text_of(document))
     with pytest.raises(DataError):
@@ -222,6 +225,7 @@ def test_a_submission_that_was_cut_has_no_ranking(tmp_path):
 def test_statements_are_in_score_order_as_organisers_rank_them(tmp_path):
     document = valid(2023)
     first, second = document["turns"][0]["responses"][0]["ptkb_provenance"]
-    first["score"], second["score"] = 0.2, 0.9
+    first["score"] = 0.2
+    second["score"] = 0.9
     (tmp_path / "run").write_text(text_of(document))
     assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("2", 0.9), ("1", 0.2)]

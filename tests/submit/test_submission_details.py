@@ -2,10 +2,21 @@
 
 import copy
 import json
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
-from two_turns import DATA, IDS, Data, made_run, text_of, turns_of, valid
+from two_turns import (
+    DATA,
+    IDS,
+    Data,
+    made_run,
+    read_lines,
+    text_of,
+    turns_of,
+    valid,
+    write_lines,
+)
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.submit import RefusedError, read_submission, validate, write_submission
@@ -19,7 +30,8 @@ from pyterrier_ikat.submit.problem import (
 )
 from pyterrier_ikat.submit.submissions import lower_score, read_ranking
 
-PASSAGES, STATEMENTS = "responses[0].passage_provenance", "responses[0].ptkb_provenance"
+PASSAGES = "responses[0].passage_provenance"
+STATEMENTS = "responses[0].ptkb_provenance"
 
 
 def problems_of(tmp_path, year, document, data=None):
@@ -89,7 +101,10 @@ def test_a_rank_is_above_all_before_it(tmp_path):
     for rank in (3, 2, 3, 4):
         responses.append({**copy.deepcopy(responses[0]), "rank": rank})
     found = problems_of(tmp_path, 2023, document)
-    assert places(found) == [("error", "1", f"responses[{number}].rank") for number in (2, 3)]
+    assert places(found) == [
+        ("error", "1", "responses[2].rank"),
+        ("error", "1", "responses[3].rank"),
+    ]
     assert all("more than the 3 of" in message for _, _, _, message in found)
 
 
@@ -138,8 +153,9 @@ def test_only_the_first_score_that_rises_is_named(tmp_path):
 
 def test_equal_and_close_scores_are_counted_apart_in_any_order(tmp_path):
     document = valid(2025)
-    scores = (3.0, 1.0, 3.0, 3.0 - 1e-8, 1.0 - 1e-8)
-    document[0]["references"] = {f"{IDS[0]}{place}": score for place, score in enumerate(scores)}
+    scores = [3.0, 1.0, 3.0, 3.0 - 1e-8, 1.0 - 1e-8]
+    docnos = [f"{IDS[0]}{place}" for place in range(5)]
+    document[0]["references"] = dict(zip(docnos, scores, strict=True))
     document[0]["responses"][0]["citations"] = {}
     messages = [message for *_, message in problems_of(tmp_path, 2025, document)]
     assert [message.partition(":")[0] for message in messages] == [
@@ -153,8 +169,12 @@ def test_equal_and_close_scores_are_counted_apart_in_any_order(tmp_path):
 def test_a_user_without_statements_has_none_to_name(tmp_path):
     data = Data(2023, ptkb={})
     found = problems_of(tmp_path, 2023, valid(2023), data)
-    fields = [f"{STATEMENTS}[{number}]" for number in (0, 1)]
-    assert places(found) == [("error", turn, field) for turn in "12" for field in fields]
+    assert places(found) == [
+        ("error", "1", f"{STATEMENTS}[0]"),
+        ("error", "1", f"{STATEMENTS}[1]"),
+        ("error", "2", f"{STATEMENTS}[0]"),
+        ("error", "2", f"{STATEMENTS}[1]"),
+    ]
     assert all("name one of none, omit it" in message for *_, message in found)
 
 
@@ -297,9 +317,9 @@ def test_an_id_that_is_no_number_is_not_made_one(tmp_path, odd):
 def test_errors_of_a_refused_file_are_listed_and_all_kept(tmp_path):
     run = made_run(tmp_path / "other", Data(2024), qstatements=[[("7", 1.0)]] * 6)
     path = run.path / "turns.jsonl"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[1]["qstatements"] = []
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    turns = read_lines(path)
+    turns[1]["qstatements"] = []
+    write_lines(path, turns)
     with pytest.raises(RefusedError) as caught:
         write_submission(run, Data(2024), tmp_path / "out", run_id="x", run_type="automatic")
     severities = [problem.severity for problem in caught.value.problems]
@@ -309,7 +329,7 @@ def test_errors_of_a_refused_file_are_listed_and_all_kept(tmp_path):
 
 
 def test_twenty_errors_are_listed_and_the_rest_is_counted():
-    problems = [Problem("error", "", f"f{number:c}", "bad") for number in range(97, 119)]
+    problems = [Problem("error", "", f"field {letter}", "bad") for letter in ascii_lowercase[:22]]
     text = list_errors("it is bad", [*problems, Problem("warning", "", "x", "look")])
     lines = text.split("\n")
     assert lines[0] == "it is bad, 22 errors:"

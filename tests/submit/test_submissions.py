@@ -31,10 +31,7 @@ def passages(ikat_data):
 
 @cache
 def _passage_ids(path):
-    return [
-        f"{row['doc_id']}:{row['passage_id']}"
-        for row in map(json.loads, path.read_text().splitlines())
-    ]
+    return [f"{row['doc_id']}:{row['passage_id']}" for row in two_turns.read_lines(path)]
 
 
 def few(year):
@@ -50,22 +47,27 @@ def made_up(dataset, passages, ranked=RANKED):
     Their scores are exactly representable.
     """
     topics = dataset.get_topics()
-    rows = [
-        (qid, passages[(37 * turn + rank) % len(passages)], 40.0 - rank / 4, rank, rank < 3)
-        for turn, qid in enumerate(topics["qid"])
-        for rank in range(ranked)
-    ]
-    turns = pd.DataFrame(
-        {
-            "qid": topics["qid"],
-            "qanswer": [f"Respond to {qid}. Ünïcode, too." for qid in topics["qid"]],
-        }
-    )
-    chosen = [list(ptkb)[turn % len(ptkb) :][:2] for turn, ptkb in enumerate(topics["qptkb"])]
-    turns["qstatements"] = [
-        [(name, 2.0 - place) for place, name in enumerate(names)] for names in chosen
-    ]
-    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank", "used"]), turns
+    rows = []
+    statements = []
+    for turn, (qid, ptkb) in enumerate(zip(topics["qid"], topics["qptkb"], strict=True)):
+        for rank in range(ranked):
+            docno = passages[(37 * turn + rank) % len(passages)]
+            rows.append((qid, docno, 40.0 - rank / 4, rank, rank < 3))
+        first = turn % len(ptkb)
+        names = list(ptkb)[first : first + 2]
+        statements.append(list(zip(names, (2.0, 1.0), strict=False)))
+    results = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank", "used"])
+    turns = topics[["qid"]].assign(qstatements=statements)
+    turns["qanswer"] = "Respond to " + turns["qid"] + ". Ünïcode, too."
+    return results, turns
+
+
+def chosen_ids(turns):
+    """The ids of each turn's statements."""
+    chosen = []
+    for statements in turns["qstatements"]:
+        chosen.append([statement_id for statement_id, _ in statements])
+    return chosen
 
 
 @pytest.mark.parametrize(("year", "count"), [(2023, 332), (2024, 218), (2025, 188)])
@@ -76,25 +78,19 @@ def test_a_full_submission_is_written_valid_and_read_back_equal(tmp_path, passag
     warnings = write(data, path, (results, turns), run_id="made-up")
     assert warnings == validate(path, data) == []
     read = read_submission(path, data)
-    assert (read.year, read.run_id, read.run_type, read.team) == (
-        year,
-        "made-up",
-        "automatic",
-        HEADER[year].get("team"),
-    )
+    assert (read.year, read.run_id, read.run_type) == (year, "made-up", "automatic")
+    assert read.team == HEADER[year].get("team")
     assert read.results.values.tolist() == results.values.tolist()
     assert read.turns["qid"].tolist() == turns["qid"].tolist()
     assert len(read.turns) == count
     assert read.turns["qanswer"].tolist() == turns["qanswer"].tolist()
-    ids = [[name for name, _ in found] for found in read.turns["qstatements"]]
-    assert ids == [[name for name, _ in found] for found in turns["qstatements"]]
+    assert chosen_ids(read.turns) == chosen_ids(turns)
     if year == 2023:
         assert read.turns["qstatements"].tolist() == turns["qstatements"].tolist()
     again = tmp_path / "again"
     write(data, again, (read.results, read.turns), run_id="made-up")
-    assert [line.get("responses") for line in rows(again)] == [
-        line.get("responses") for line in rows(path)
-    ]
+    responses = [line.get("responses") for line in rows(path)]
+    assert [line.get("responses") for line in rows(again)] == responses
 
 
 def run_of(path, results, turns):
@@ -109,18 +105,15 @@ def write(data, path, run, **header):
     if not isinstance(run, RunFolder):
         shutil.rmtree(path.with_suffix(".made"), ignore_errors=True)
         run = run_of(path.with_suffix(".made"), *run)
-    return write_submission(
-        run, data, path, **{"run_id": "x", "run_type": "automatic", **HEADER[data.year], **header}
-    )
+    header = {"run_id": "x", "run_type": "automatic", **HEADER[data.year], **header}
+    return write_submission(run, data, path, **header)
 
 
 def rows(path):
     text = path.read_text()
-    return (
-        json.loads(text)["turns"]
-        if "\n]}" in text
-        else [json.loads(line) for line in text.splitlines()]
-    )
+    if "\n]}" in text:
+        return json.loads(text)["turns"]
+    return two_turns.read_lines(path)
 
 
 def test_the_formats_to_the_letter(tmp_path, passages):
@@ -129,7 +122,7 @@ def test_the_formats_to_the_letter(tmp_path, passages):
         results, turns = made_up(data, passages, ranked=4)
         write(data, tmp_path / str(year), (results, turns))
     first = rows(tmp_path / "2023")[0]
-    topics = few(2023).get_topics()
+    persona = few(2023).get_topics()["qptkb"][0]
     assert first == {
         "turn_id": "9-1_1",
         "responses": [
@@ -137,12 +130,14 @@ def test_the_formats_to_the_letter(tmp_path, passages):
                 "rank": 1,
                 "text": "Respond to 9-1_1. Ünïcode, too.",
                 "ptkb_provenance": [
-                    {"id": one, "text": topics["qptkb"][0][one], "score": 3.0 - int(one)}
-                    for one in "12"
+                    {"id": "1", "text": persona["1"], "score": 2.0},
+                    {"id": "2", "text": persona["2"], "score": 1.0},
                 ],
                 "passage_provenance": [
-                    {"id": passages[rank], "text": "", "score": 40 - rank / 4, "used": rank < 3}
-                    for rank in range(4)
+                    {"id": passages[0], "text": "", "score": 40.0, "used": True},
+                    {"id": passages[1], "text": "", "score": 39.75, "used": True},
+                    {"id": passages[2], "text": "", "score": 39.5, "used": True},
+                    {"id": passages[3], "text": "", "score": 39.25, "used": False},
                 ],
             }
         ],
@@ -156,6 +151,7 @@ def test_the_formats_to_the_letter(tmp_path, passages):
     assert whole["turns"][0]["turn_id"] == "0_1"
     assert whole["turns"][0]["responses"][0]["ptkb_provenance"] == [1, 2]
     persona = few(2025).get_topics()["qptkb"][0]
+    cited = {passages[0]: 40.0, passages[1]: 39.75, passages[2]: 39.5}
     assert rows(tmp_path / "2025")[0] == {
         "metadata": {"team_id": "team1", "run_id": "x", "run_type": "automatic"},
         "turn_id": "1-1_1",
@@ -163,11 +159,11 @@ def test_the_formats_to_the_letter(tmp_path, passages):
             {
                 "rank": 1,
                 "text": "Respond to 1-1_1. Ünïcode, too.",
-                "citations": {passages[rank]: 40 - rank / 4 for rank in range(3)},
+                "citations": cited,
                 "ptkb_provenance": [persona["1"], persona["2"]],
             }
         ],
-        "references": {passages[rank]: 40 - rank / 4 for rank in range(4)},
+        "references": {**cited, passages[3]: 39.25},
     }
 
 
@@ -178,25 +174,19 @@ def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
     assert (1 / 1200 - 1 / 1201) < 1e-6
     assert write(data, tmp_path / "run", (results, turns)) == []
     for line in rows(tmp_path / "run")[:5]:
-        printed = [float(f"{score:.6f}") for score in line["references"].values()]
-        assert all(first > second for first, second in zip(printed, printed[1:], strict=False))
-        assert [float(np.float32(score)) for score in line["references"].values()] == list(
-            line["references"].values()
-        )
+        scores = np.array(list(line["references"].values()))
+        printed = scores.round(6)
+        assert (printed[:-1] > printed[1:]).all()
+        assert scores.tolist() == scores.astype(np.float32).tolist()
     read = read_submission(tmp_path / "run")
     assert read.results["docno"].tolist() == results["docno"].tolist()
 
 
 def folder(tmp_path, data, passages, **columns):
+    """A run folder of the made-up frames; a column that is None goes."""
     results, turns = made_up(data, passages)
-    columns = {
-        "used": results["used"],
-        "qanswer": results["qid"].map(dict(zip(turns["qid"], turns["qanswer"], strict=True))),
-        **columns,
-    }
-    results = results.drop(columns="used").assign(
-        **{name: found for name, found in columns.items() if found is not None}
-    )
+    results["qanswer"] = results["qid"].map(turns.set_index("qid")["qanswer"])
+    results = results.assign(**columns).dropna(axis="columns")
     made = RunFolder(tmp_path / "aqd")
     made.write(data.get_topics(), results, pd.DataFrame(), pd.DataFrame(), {"method": "aqd"})
     return made
@@ -224,18 +214,16 @@ def test_run_of_another_dataset_with_equal_turn_names_is_refused(tmp_path, passa
     made = folder(tmp_path, data, passages)
     about = made.path / "turns.jsonl"
     about.write_text(about.read_text().replace('"0_1"', '"0_1", "qutterance": "Short?"', 1))
-    with pytest.raises(
-        UsageError,
-        match=r"aqd asks 'Short\?' in turn 0_1, ikat:2024 .* Egypt.*: give the dataset that the "
-        "run",
-    ):
+    message = r"aqd asks 'Short\?' in turn 0_1, ikat:2024 .* Egypt.*: give the dataset that the run"
+    with pytest.raises(UsageError, match=message):
         write(data, tmp_path / "run", made)
 
 
 def test_a_folder_without_responses(tmp_path, passages):
     data = few(2024)
     made = folder(tmp_path, data, passages, used=None)
-    assert not any("response" in turn or "used" in turn for turn in made.turns())
+    for turn in made.turns():
+        assert not {"response", "used"} & set(turn)
     with pytest.raises(UsageError, match="has no responses: run a system that ends with Respond"):
         write(data, tmp_path / "run", made)
 
@@ -258,25 +246,21 @@ def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages
 def test_a_turn_without_passages_has_no_response(tmp_path, passages):
     data = few(2024)
     results, turns = made_up(data, passages, 2)
-    results = results[~results["qid"].isin(["0_2", "0_4"])].assign(qanswer="As the passages say.")
+    results = results[~results["qid"].isin(["0_2", "0_4"])]
+    results = results.assign(qanswer="As the passages say.")
     made = RunFolder(tmp_path / "run")
     made.write(data.get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
     with pytest.raises(RefusedError) as caught:
         write(data, tmp_path / "out", made)
-    assert [problem.turn for problem in caught.value.problems if problem.severity == "error"] == [
-        "0_2",
-        "0_4",
-    ]
-    file = made.path / "turns.jsonl"
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    file.write_text(
-        "\n".join(json.dumps({"response": "I found nothing about that."} | line) for line in lines)
-    )
+    errors = [problem for problem in caught.value.problems if problem.severity == "error"]
+    assert [problem.turn for problem in errors] == ["0_2", "0_4"]
+    lines = made.turns()
+    for line in lines:
+        line.setdefault("response", "I found nothing about that.")
+    two_turns.write_lines(made.path / "turns.jsonl", lines)
     found = write(data, tmp_path / "out", made)
-    assert {problem.turn for problem in found if "there is no passage" in problem.message} == {
-        "0_2",
-        "0_4",
-    }
+    without = [problem for problem in found if "there is no passage" in problem.message]
+    assert {problem.turn for problem in without} == {"0_2", "0_4"}
     assert rows(tmp_path / "out")[1]["responses"][0]["text"] == "I found nothing about that."
 
 
@@ -294,19 +278,18 @@ class Says:
 def drafted(tmp_path_factory):
     """The turns with a draft of the answer, and the ranking with the response."""
     data = ikat.dataset("ikat:sample")
-    index = ikat.PassageIndex(tmp_path_factory.mktemp("sample") / "index").index(
-        data.get_corpus_iter(verbose=False)
-    )
+    path = tmp_path_factory.mktemp("sample") / "index"
+    index = ikat.PassageIndex(path).index(data.get_corpus_iter(verbose=False))
     draft = ikat.Answer(ikat.llm(Says("the heath walk, as a draft")))
+    respond = ikat.Respond(ikat.llm(Says("the response")))
     topics = data.get_topics()
-    return draft(topics), (
-        draft >> index.bm25() % 5 >> ikat.Respond(ikat.llm(Says("the response")))
-    )(topics)
+    return draft(topics), (draft >> index.bm25() % 5 >> respond)(topics)
 
 
 def test_the_response_is_handed_in_and_not_the_draft(tmp_path, drafted):
     turns, results = drafted
-    data, made = ikat.dataset("ikat:sample"), RunFolder(tmp_path / "folder")
+    data = ikat.dataset("ikat:sample")
+    made = RunFolder(tmp_path / "folder")
     made.write(turns, results, pd.DataFrame(), pd.DataFrame(), {})
     assert {turn["qanswer"] for turn in made.turns()} == {"the heath walk, as a draft"}
     write(data, tmp_path / "run", made)
@@ -316,14 +299,10 @@ def test_the_response_is_handed_in_and_not_the_draft(tmp_path, drafted):
 def test_only_passages_that_are_marked_are_handed_in_as_used(tmp_path, passages):
     data = few(2023)
     results, turns = made_up(data, passages, 3)
-    write(
-        data,
-        tmp_path / "run",
-        (results.assign(used=results["rank"].map({0: 1.0, 1: None, 2: 0.0})), turns),
-    )
-    assert read_submission(tmp_path / "run").results["used"].tolist() == [True, False, False] * len(
-        turns
-    )
+    results["used"] = results["rank"].map({0: 1.0, 1: None, 2: 0.0})
+    write(data, tmp_path / "run", (results, turns))
+    used = read_submission(tmp_path / "run").results["used"]
+    assert used.tolist() == [True, False, False] * len(turns)
 
 
 def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
@@ -342,9 +321,8 @@ def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages)
         ResponseCutWarning, match=f"1 response of more than 250 words cut .*: {turns['qid'][4]}$"
     ):
         write(data, tmp_path / "run", (results, turns))
-    assert (
-        rows(tmp_path / "run")[4]["responses"][0]["text"] == ("Oats are cheap here. " * 62).strip()
-    )
+    [response] = rows(tmp_path / "run")[4]["responses"]
+    assert response["text"] == ("Oats are cheap here. " * 62).strip()
 
 
 def test_where_nothing_can_be_written(tmp_path, passages):
@@ -360,18 +338,24 @@ def test_where_nothing_can_be_written(tmp_path, passages):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "made"]
 
 
+def by_turn(frame, name):
+    """Turn -> passage -> its value in this column."""
+    values = {}
+    for qid, docno, value in zip(frame["qid"], frame["docno"], frame[name], strict=True):
+        values.setdefault(qid, {})[docno] = value
+    return values
+
+
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
     """The run in memory, the run file, the folder and the submission have pytrec_eval's scores."""
     data = ikat.dataset(f"ikat:{year}")
     results, turns = made_up(data, passages, 12)
-    results["score"] = (
-        1 / (60 + results["rank"]) ** 2
-    )  # close together: parted before they are written
+    # close together: parted before they are written
+    results["score"] = 1 / (60 + results["rank"]) ** 2
     chosen = results[["qid", "docno"]].sample(400, random_state=1)
-    qrels = pd.concat([data.get_qrels("provenance"), chosen.assign(label=1)]).drop_duplicates(
-        ["qid", "docno"], ignore_index=True
-    )
+    qrels = pd.concat([data.get_qrels("provenance"), chosen.assign(label=1)])
+    qrels = qrels.drop_duplicates(["qid", "docno"], ignore_index=True)
     write(data, tmp_path / "run", (results, turns))
     read = read_submission(tmp_path / "run", data).results
     write_run(read, tmp_path / "read.trec")
@@ -382,20 +366,20 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
         "file": tmp_path / "read.trec",
     }
     figures = evaluate(runs, qrels)
-    assert len({tuple(row) for row in figures.iloc[:, 1:].itertuples(index=False)}) == 1
-    judged = {
-        qid: dict(zip(rows["docno"], rows["label"], strict=True))
-        for qid, rows in qrels.groupby("qid")
-    }
-    ranked = {
-        qid: dict(zip(rows["docno"], rows["score"], strict=True))
-        for qid, rows in read.groupby("qid")
-    }
+    assert len(figures.iloc[:, 1:].drop_duplicates()) == 1
+    judged = by_turn(qrels, "label")
+    ranked = by_turn(read, "score")
     theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.5", "map"}).evaluate(ranked)
     for ours, name in (("nDCG@5", "ndcg_cut_5"), ("AP(rel=1)", "map")):
         mean = sum(theirs.get(qid, {}).get(name, 0.0) for qid in judged) / len(judged)
         assert figures[ours][1] == pytest.approx(mean, abs=1e-9)
         assert mean > 0
+
+
+def with_other_turn_ids(results, turns):
+    results["qid"] = results["qid"].str.replace("_", "-")
+    turns["qid"] = turns["qid"].str.replace("_", "-")
+    return results, turns
 
 
 @pytest.mark.parametrize(
@@ -416,11 +400,7 @@ def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
             RefusedError,
             r"turn 0_1, responses\[0\].text: the response is empty",
         ),
-        (
-            lambda *frames: [one.assign(qid=one["qid"].str.replace("_", "-")) for one in frames],
-            DataError,
-            "12 turns .*0-1, .* like 0_1",
-        ),
+        (with_other_turn_ids, DataError, "12 turns .*0-1, .* like 0_1"),
         (
             lambda results, turns: (results, turns.assign(qstatements=[[("99", 1)]] * len(turns))),
             RefusedError,
@@ -438,9 +418,8 @@ def test_the_writer_refuses_and_leaves_the_old_file(tmp_path, passages, change, 
     (tmp_path / "run").write_text("old")
     with pytest.raises(error, match=message):
         write(data, tmp_path / "run", change(*made_up(data, passages, 4)))
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir() if path.is_file()] == [
-        ("run", "old")
-    ]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["run"]
+    assert (tmp_path / "run").read_text() == "old"
 
 
 @pytest.mark.parametrize(
@@ -471,27 +450,22 @@ def test_new_2025_statements_are_submitted_unknown_ids_refused(tmp_path, passage
 
     with pytest.raises(DataError, match="turn 1-1_1: the user has no statement 99"):
         write(data, tmp_path / "run", choosing(("99", 1)))
-    assert {
-        problem.severity for problem in write(data, tmp_path / "run", choosing(("I ski.", 1)))
-    } == {"warning"}
+    found = write(data, tmp_path / "run", choosing(("I ski.", 1)))
+    assert {problem.severity for problem in found} == {"warning"}
     assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [("I ski.", 1.0)]
     learned = [{"1": "not shown", "99": "I ski."}] * len(turns)
     write(data, tmp_path / "run", choosing(("99", 1.0), ("1", 0.5), qptkb=learned))
-    assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [
-        ("I ski.", 2.0),
-        ("1", 1.0),
-    ]  # an order, and no scores
+    # an order, and no scores
+    statements = read_submission(tmp_path / "run", data).turns["qstatements"][0]
+    assert statements == [("I ski.", 2.0), ("1", 1.0)]
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
 def test_every_statement_of_many_is_in_run_folder_and_submission(tmp_path, year):
-    data = two_turns.Data(
-        year, ptkb={str(number): f"I like dish {number}." for number in range(1, 31)}
-    )
-    topics = data.get_topics()
-    turns = topics.assign(
-        qstatements=[[(name, 1.0) for name in ptkb] for ptkb in topics["qptkb"]], qanswer="Rice."
-    )
+    ids = [str(number) for number in range(1, 31)]
+    data = two_turns.Data(year, ptkb={name: f"I like dish {name}." for name in ids})
+    statements = [(name, 1.0) for name in ids]
+    turns = data.get_topics().assign(qstatements=[statements, statements], qanswer="Rice.")
     found = turns.assign(docno=two_turns.IDS[0], score=1.0, rank=0, used=True)
     RunFolder(tmp_path / "mine").write(turns, found, pd.DataFrame(), pd.DataFrame(), {})
     write(data, tmp_path / "run", RunFolder(tmp_path / "mine"))
@@ -499,5 +473,4 @@ def test_every_statement_of_many_is_in_run_folder_and_submission(tmp_path, year)
         pd.DataFrame(RunFolder(tmp_path / "mine").turns()),
         read_submission(tmp_path / "run", data).turns,
     ):
-        named = [[name for name, _ in statements] for statements in stored["qstatements"]]
-        assert named == [list(map(str, range(1, 31)))] * 2
+        assert chosen_ids(stored) == [ids, ids]

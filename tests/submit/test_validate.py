@@ -47,14 +47,23 @@ def edit(path, value):
 
 
 def several(*changes):
-    return lambda document: [change(document) for change in changes]
+    def change_all(document):
+        for change in changes:
+            change(document)
+
+    return change_all
 
 
-T, R = ("turns", 0), ("turns", 0, "responses", 0)
-P, S = (*R, "passage_provenance"), (*R, "ptkb_provenance")
-A = (0, "responses", 0)
-BOTH, ALL = (2023, 2024), (2023, 2024, 2025)
-PASSAGES, STATEMENTS = "responses[0].passage_provenance", "responses[0].ptkb_provenance"
+# Places in a document of 2023 and 2024: a turn, its response, the passages and statements of it
+T = ("turns", 0)
+R = ("turns", 0, "responses", 0)
+P = (*R, "passage_provenance")
+S = (*R, "ptkb_provenance")
+A = (0, "responses", 0)  # and the response of a line of 2025
+BOTH = (2023, 2024)
+ALL = (2023, 2024, 2025)
+PASSAGES = "responses[0].passage_provenance"
+STATEMENTS = "responses[0].ptkb_provenance"
 LONG = "word " * 251
 
 
@@ -67,10 +76,11 @@ def again(document, **changes):
 
 
 def passages(*scores):
-    return [
-        {"id": f"clueweb22-en0000-00-{number:05}:1", "text": "", "score": s, "used": True}
-        for number, s in enumerate(scores)
-    ]
+    entries = []
+    for number, score in enumerate(scores):
+        docno = f"clueweb22-en0000-00-{number:05}:1"
+        entries.append({"id": docno, "text": "", "score": score, "used": True})
+    return entries
 
 
 CASES = [
@@ -89,14 +99,16 @@ CASES = [
     ((2025,), edit((1, "metadata", "run_id"), "other"), "2", "metadata", "differ"),
     (
         (2025,),
-        several(*(edit((i, "metadata", "run_type"), "lucky") for i in (0, 1))),
+        several(
+            edit((0, "metadata", "run_type"), "lucky"), edit((1, "metadata", "run_type"), "lucky")
+        ),
         "",
         "metadata.run_type",
         "generation-only",
     ),
     (
         (2025,),
-        several(*(edit((i, "metadata", "team_id"), "a b") for i in (0, 1))),
+        several(edit((0, "metadata", "team_id"), "a b"), edit((1, "metadata", "team_id"), "a b")),
         "",
         "metadata.team_id",
         "white space",
@@ -115,10 +127,8 @@ CASES = [
     (BOTH, edit((*R, "text"), LONG), "1", "responses[0].text", "251 words, 250 are allowed"),
     ((2025,), edit((*A, "text"), LONG), "1", "responses", "251 words"),
     ((2025,), lambda d: again(d, rank=2, text="w " * 250), "1", "responses", "251 words"),
-    *(
-        (BOTH, edit((*R, "rank"), rank), "1", "responses[0].rank", word)
-        for rank, word in ((0, "at least 1"), (1.0, "valid integer"))
-    ),
+    (BOTH, edit((*R, "rank"), 0), "1", "responses[0].rank", "at least 1"),
+    (BOTH, edit((*R, "rank"), 1.0), "1", "responses[0].rank", "valid integer"),
     (ALL, lambda d: again(d), "1", "responses[1].rank", "more than the 1"),
     (ALL, lambda d: again(d, rank=2, text=" "), "1", "responses[1].text", "empty"),
     (BOTH, lambda d: again(d, rank=2, text=LONG), "1", "responses[1].text", "251 words"),
@@ -131,10 +141,8 @@ CASES = [
     ),
     # of the passages
     (BOTH, edit((*P, 1, "score"), 9.0), "1", PASSAGES, "is above the 3.0"),
-    *(
-        (BOTH, edit((*P, 1, "score"), score), "1", f"{PASSAGES}[1].score", "finite")
-        for score in (math.nan, math.inf)
-    ),
+    (BOTH, edit((*P, 1, "score"), math.nan), "1", f"{PASSAGES}[1].score", "finite"),
+    (BOTH, edit((*P, 1, "score"), math.inf), "1", f"{PASSAGES}[1].score", "finite"),
     (BOTH, edit((*P, 1, "score"), "high"), "1", f"{PASSAGES}[1].score", "valid number"),
     (BOTH, edit((*P, 1, "id"), IDS[0]), "1", PASSAGES, "occurs 2 times"),
     (BOTH, edit((*P, 1, "id"), "a b"), "1", PASSAGES, "white space"),
@@ -184,22 +192,21 @@ CASES = [
     ),
     ((2023,), edit((*S, 1, "score"), 1.5), "1", STATEMENTS, "is above the 1.0"),
     ((2023,), edit((*S, 1, "score"), -math.inf), "1", f"{STATEMENTS}[1].score", "finite"),
-    *(
-        ((2024,), edit((*S, 0), odd), "1", f"{STATEMENTS}[0]", "no statement")
-        for odd in (3, 0, "3")
-    ),
-    *(
-        ((2024,), edit((*S, 0), odd), "1", f"{STATEMENTS}[0]", "a whole number")
-        for odd in ("one", "-1", 1.0, True)
-    ),
-    *(((2024,), edit((*S, 1), one), "1", STATEMENTS, "occurs 2 times") for one in ("1", 1)),
+    ((2024,), edit((*S, 0), 3), "1", f"{STATEMENTS}[0]", "no statement"),
+    ((2024,), edit((*S, 0), 0), "1", f"{STATEMENTS}[0]", "no statement"),
+    ((2024,), edit((*S, 0), "3"), "1", f"{STATEMENTS}[0]", "no statement"),
+    ((2024,), edit((*S, 0), "one"), "1", f"{STATEMENTS}[0]", "a whole number"),
+    ((2024,), edit((*S, 0), "-1"), "1", f"{STATEMENTS}[0]", "a whole number"),
+    ((2024,), edit((*S, 0), 1.0), "1", f"{STATEMENTS}[0]", "a whole number"),
+    ((2024,), edit((*S, 0), True), "1", f"{STATEMENTS}[0]", "a whole number"),
+    ((2024,), edit((*S, 1), "1"), "1", STATEMENTS, "occurs 2 times"),
+    ((2024,), edit((*S, 1), 1), "1", STATEMENTS, "occurs 2 times"),
     (BOTH, edit(S, ...), "1", STATEMENTS, "missing"),
     ((2025,), edit((*A, "ptkb_provenance", 0), 1), "1", f"{STATEMENTS}[0].text", "valid string"),
-    *(
-        ((2025,), edit((*A, "ptkb_provenance"), [one] * 2), "1", STATEMENTS, "2 times")
-        for one in ("I ski.", "I drink tea.")
-    ),
+    ((2025,), edit((*A, "ptkb_provenance"), ["I ski."] * 2), "1", STATEMENTS, "2 times"),
+    ((2025,), edit((*A, "ptkb_provenance"), ["I drink tea."] * 2), "1", STATEMENTS, "2 times"),
 ]
+NEW = "new ones, from the user's"
 WARNED = [
     (
         (2024,),
@@ -247,33 +254,28 @@ WARNED = [
     ),
     ((2023,), edit((*S, 1, "score"), 1.0), "1", STATEMENTS, "tied scores (1)"),
     (BOTH, edit(S, []), "1", STATEMENTS, "no statement is named"),
-    *(
-        (
-            (2025,),
-            edit((*A, "ptkb_provenance", 0), one),
-            "1",
-            f"{STATEMENTS}[0]",
-            "write 'I drink tea.'",
-        )
-        for one in ("I drink  tea.", "1")
+    (
+        (2025,),
+        edit((*A, "ptkb_provenance", 0), "I drink  tea."),
+        "1",
+        f"{STATEMENTS}[0]",
+        "write 'I drink tea.'",
     ),
-    *(
-        (
-            (2025,),
-            edit((*A, "ptkb_provenance", 0), one),
-            "1",
-            f"{STATEMENTS}[0]",
-            "new ones, from the user's",
-        )
-        for one in ("I ski.", "")
+    (
+        (2025,),
+        edit((*A, "ptkb_provenance", 0), "1"),
+        "1",
+        f"{STATEMENTS}[0]",
+        "write 'I drink tea.'",
     ),
+    ((2025,), edit((*A, "ptkb_provenance", 0), "I ski."), "1", f"{STATEMENTS}[0]", NEW),
+    ((2025,), edit((*A, "ptkb_provenance", 0), ""), "1", f"{STATEMENTS}[0]", NEW),
 ]
-EACH = [
-    (year, severity, *rest)
-    for severity, cases in (("error", CASES), ("warning", WARNED))
-    for years, *rest in cases
-    for year in years
-]
+EACH = []
+for severity, cases in (("error", CASES), ("warning", WARNED)):
+    for years, *rest in cases:
+        for year in years:
+            EACH.append((year, severity, *rest))
 
 
 @pytest.mark.parametrize(("year", "severity", "change", "turn", "field", "word"), EACH)
@@ -283,12 +285,13 @@ def test_each_defect_is_named(tmp_path, year, severity, change, turn, field, wor
     if turn in ("1", "2"):
         turn = f"{DATA[year].number}_{turn}"
     found = check(tmp_path, year, text_of(document))
-    assert [
-        one
-        for one in found
-        if (one.severity, one.turn, one.field) == (severity, turn, field) and word in one.message
-    ], found
-    assert severity == "error" or not [one for one in found if one.severity == "error"], found
+    messages = []
+    for problem in found:
+        if (problem.severity, problem.turn, problem.field) == (severity, turn, field):
+            messages.append(problem.message)
+    assert any(word in message for message in messages), found
+    if severity == "warning":
+        assert {problem.severity for problem in found} == {"warning"}, found
 
 
 @pytest.mark.parametrize("year", BOTH)
@@ -305,8 +308,11 @@ def test_all_faults_of_a_turn_are_named(tmp_path):
     response(document)["rank"] = "first"
     response(document)["speed"] = 1
     found = check(tmp_path, 2023, text_of(document))
-    names = ["rank", "speed", "text"]
-    assert sorted(problem.field for problem in found) == [f"responses[0].{name}" for name in names]
+    assert sorted(problem.field for problem in found) == [
+        "responses[0].rank",
+        "responses[0].speed",
+        "responses[0].text",
+    ]
 
 
 def test_a_folder_is_no_submission(tmp_path):
@@ -328,7 +334,8 @@ def test_a_year_that_the_file_does_not_tell_is_the_given_one(tmp_path):
 
 @pytest.mark.parametrize("year", ALL)
 def test_the_limits_themselves_are_allowed(tmp_path, year):
-    document, most = valid(year), passages(*range(1000, 0, -1))
+    document = valid(year)
+    most = passages(*range(1000, 0, -1))
     if year == 2025:
         document[0]["references"] = {one["id"]: one["score"] for one in most}
     else:
@@ -461,17 +468,14 @@ def test_the_check_never_raises_and_its_words_can_be_printed(tmp_path, made):
 
 @pytest.mark.parametrize("severity", ["error", "warning"])
 def test_equal_problems_are_one_line_with_the_first_five_turns(severity):
-    same = [
-        Problem(severity, f"9-1_{number}", "responses[0].text", "look") for number in range(1, 53)
+    turns = [f"9-1_{number}" for number in range(1, 53)]
+    same = [Problem(severity, turn, "responses[0].text", "look") for turn in turns]
+    names = "9-1_1, 9-1_2, 9-1_3, 9-1_4, 9-1_5"
+    others = [
+        Problem("error", "", "run_name", "no"),
+        Problem("warning", "9-1_3", "responses[0].text", "other"),
     ]
-    names = ", ".join(f"9-1_{number}" for number in range(1, 6))
-    assert format_problems(
-        [
-            *same,
-            Problem("error", "", "run_name", "no"),
-            Problem("warning", "9-1_3", "responses[0].text", "other"),
-        ]
-    ) == [
+    assert format_problems([*same, *others]) == [
         f"{severity}: 52 turns ({names} and 47 more), responses[0].text: look",
         "error: run_name: no",
         "warning: turn 9-1_3, responses[0].text: other",

@@ -5,7 +5,16 @@ import warnings
 
 import pandas as pd
 import pytest
-from two_turns import IDS, Data, made_run, text_of, turns_of, valid
+from two_turns import (
+    IDS,
+    Data,
+    made_run,
+    read_lines,
+    text_of,
+    turns_of,
+    valid,
+    write_lines,
+)
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
@@ -32,10 +41,13 @@ def write(run, year, path, **header):
 def edit_turns(run, number, **fields):
     """Change the line of a turn; a field that becomes ``...`` goes."""
     path = run.path / "turns.jsonl"
-    turns = [json.loads(line) for line in path.read_text().splitlines()]
-    turns[number] |= fields
-    turns[number] = {name: value for name, value in turns[number].items() if value is not ...}
-    path.write_text("".join(f"{json.dumps(turn)}\n" for turn in turns))
+    turns = read_lines(path)
+    for name, value in fields.items():
+        if value is ...:
+            del turns[number][name]
+        else:
+            turns[number][name] = value
+    write_lines(path, turns)
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
@@ -262,21 +274,32 @@ def test_a_turn_that_cannot_be_read_is_not_missing_as_well(tmp_path):
 
 
 def test_numbers_of_several_digits_are_one_line_with_others():
-    problems = [Problem("error", "1_1", f"passages[{place}].score", "high") for place in (3, 12)]
+    problems = [
+        Problem("error", "1_1", "passages[3].score", "high"),
+        Problem("error", "1_1", "passages[12].score", "high"),
+    ]
     assert format_problems(problems) == ["error: turn 1_1, passages[].score: high (2 times)"]
 
 
 def test_problems_beyond_the_most_lines_are_counted():
     problems = [Problem("error", "", f"field{letter}", "look") for letter in "abcd"]
-    assert format_problems(problems, 4) == [f"error: field{letter}: look" for letter in "abcd"]
+    assert format_problems(problems, 4) == [
+        "error: fielda: look",
+        "error: fieldb: look",
+        "error: fieldc: look",
+        "error: fieldd: look",
+    ]
     lines = format_problems(problems, 2)
     assert lines == ["error: fielda: look", "error: fieldb: look", "and 2 more"]
 
 
 def test_equal_problems_of_one_turn_name_their_number_and_fields():
-    twice = [Problem("error", "1_1", f"passages[{place}].score", "high") for place in (3, 5)]
+    twice = [
+        Problem("error", "1_1", "passages[3].score", "high"),
+        Problem("error", "1_1", "passages[5].score", "high"),
+    ]
     assert format_problems(twice) == ["error: turn 1_1, passages[].score: high (2 times)"]
-    of_file = [Problem("error", "", f"line {number}", "cut") for number in (3, 5)]
+    of_file = [Problem("error", "", "line 3", "cut"), Problem("error", "", "line 5", "cut")]
     assert format_problems(of_file) == ["error: line 3, line 5: cut (2 times)"]
     apart = [Problem(severity, "1_1", "text", "look") for severity in ("error", "warning")]
     assert len(format_problems(apart)) == 2
@@ -343,7 +366,8 @@ def test_advice_on_submissions_is_for_python_or_for_commands(tmp_path):
     topics = data.get_topics()
     found = topics.assign(docno="a", score=1.0, rank=0)
     without_responses.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
-    of_2023, deep = tmp_path / "of_2023", tmp_path / "deep"
+    of_2023 = tmp_path / "of_2023"
+    deep = tmp_path / "deep"
     of_2023.write_text(text_of(valid(2023)))
     document = valid(2024)
     passages = [{"id": f"clueweb22-en0000-00-00000:{n}", "score": -n} for n in range(1001)]
