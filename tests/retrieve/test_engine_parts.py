@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,6 +61,14 @@ def test_an_index_that_is_only_read_gets_its_files_elsewhere(folder, monkeypatch
     assert sorted(os.listdir(ready)) == ["inv.docs", "inv.freqs", "lexicon", "q", "q.simd"]
     with open(os.path.join(ready, "lexicon")) as file:
         assert file.read() == "lexicon"
+
+
+def test_links_to_an_index_that_is_only_read_go_at_exit(folder, monkeypatch):
+    at_exit = []
+    monkeypatch.setattr(pisa.atexit, "register", lambda *call, **named: at_exit.append(call))
+    monkeypatch.setattr(pisa, "is_writable", lambda folder: False)
+    ready = pisa._with_files(folder, ("q", "q.simd"), Makes())
+    assert at_exit == [(shutil.rmtree, Path(ready))]
 
 
 @pytest.mark.parametrize("removed", ["inv.docs", "inv.freqs"])

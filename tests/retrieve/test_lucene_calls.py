@@ -406,6 +406,20 @@ def test_a_closed_process_is_started_again_to_be_described(process):
     assert process.pid is not None
 
 
+def test_a_pipe_that_takes_a_few_bytes_gets_all_of_them(folder):
+    taken = bytearray()
+
+    def write(content):
+        taken.extend(content[:7])
+        return min(7, len(content))
+
+    process = LuceneProcess(str(folder), None)
+    process._child = SimpleNamespace(stdin=SimpleNamespace(write=write))
+    process._write(["any", {"a": 1}])
+    process._child = None
+    assert taken == b'["any", {"a": 1}]\n'
+
+
 @pytest.mark.linux
 def test_ctrl_c_does_not_reach_the_process_with_java(process):
     process.describe()

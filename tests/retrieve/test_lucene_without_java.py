@@ -369,11 +369,22 @@ def test_weights_of_0_and_1_are_allowed(index):
         assert index.rm3(original_weight=weight).original_weight == weight
 
 
-def test_the_last_commit_is_the_one_of_the_greatest_number(tmp_path):
+@pytest.mark.parametrize(
+    ("names", "last"),
+    [
+        (["segments_z", "segments_10", "segments_9", "segments_!"], "segments_10"),
+        (["segments_z", "segments_9", "segments_a"], "segments_z"),
+        (["segments_1", "segments_z~"], "segments_1"),
+    ],
+)
+def test_the_last_commit_is_the_one_of_the_greatest_number(tmp_path, names, last):
     """In base 36: 10 is 36, and z is 35."""
-    for name in ("segments_z", "segments_10", "segments_9", "segments_!"):
+    for name in names:
         (tmp_path / name).touch()
-    assert last_commit(tmp_path).name == "segments_10"
+    assert last_commit(tmp_path).name == last
+
+
+def test_a_folder_without_a_commit_says_what_is_missing(tmp_path):
     with pytest.raises(ikat.UsageError, match="there is no such folder"):
         last_commit(tmp_path / "none")
     (tmp_path / "empty").mkdir()

@@ -177,6 +177,7 @@ def test_a_server_that_tells_nothing_is_untracked(server):
     ("facts", "options", "told"),
     [
         ({"bm25": False}, {"k1": 1.0, "b": 0.5}, "http://host searches with BM25, which takes no"),
+        ({"bm25": False}, {"k1": 0, "b": 0}, "which takes no k1 and b: omit them"),
         ({"depth": 9}, {"num_results": 10}, "at most 9 passages per query, not 10: serve more"),
     ],
 )

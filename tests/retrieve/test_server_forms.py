@@ -287,6 +287,19 @@ def test_what_each_form_needs_and_has():
     }
 
 
+@pytest.mark.parametrize("form", ["ikat", "pyserini"])
+def test_k1_and_b_of_0_are_sent(form):
+    call = FORMS[form].call(FULL._replace(k1=0.0, b=0.0), ["tea"])
+    sent = call.body or call.params
+    assert (sent["k1"], sent["b"]) == (0.0, 0.0)
+
+
+def test_a_pyserini_without_parameters_refuses_a_k1_of_0():
+    caller = Caller({"text": "- name: hits"})
+    with pytest.raises(UsageError, match="ignores k1 and b"):
+        FORMS["pyserini"].facts(caller, FULL._replace(k1=0.0, b=0.0))
+
+
 def test_k1_in_other_words_of_pyserini_is_no_parameter():
     described = "- name: hits\n  description: without k1 and b\n"
     with pytest.raises(UsageError, match="is of a Pyserini that ignores k1 and b"):
