@@ -156,6 +156,20 @@ def test_pisa_is_asked_for_weighted_terms_as_they_are():
     assert [ranking.docnos for ranking in rankings] == [[], ["a"]]
 
 
+@pytest.mark.linux
+def test_parameters_have_impacts_and_packed_impacts(tmp_path, monkeypatch):
+    def with_files(folder, names, make):
+        assert (folder, names) == (
+            tmp_path,
+            ("bm25.k1-1.2.b-0.75.q0.bmw.64", "bm25.k1-1.2.b-0.75.q0.bmw.64.block_simdbp"),
+        )
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(pisa, "_with_files", with_files)
+    with pytest.raises(ZeroDivisionError):
+        pisa.PisaBM25(tmp_path, {"stops": "none"}).at(1.2, 0.75)
+
+
 # The eager engine's files
 
 

@@ -55,6 +55,10 @@ class OtherRetriever(FixedRetriever):
     label = "other"
 
 
+class TenthsRetriever(FixedRetriever):
+    scale = 10
+
+
 class WeighingRetriever(FixedRetriever):
     def queries(self, frame):
         return [Query(row, weights, 0.5) for row, weights in enumerate(frame["query"])]
@@ -94,6 +98,11 @@ def test_the_unit_of_a_query_multiplies_its_scores(index):
     found = WeighingRetriever(index)(turns({"tea": 2}))
     assert found["score"].tolist() == [1.25, 1.0, 0.75, 0.5, 0.25]
     assert index.asked == [[{"tea": 2}]]
+
+
+def test_scores_are_divided_in_64_bits(index):
+    found = TenthsRetriever(index)(turns("tea"))
+    assert found["score"].tolist() == [0.5, 0.4, 0.3, 0.2, 0.1]
 
 
 def test_only_texts_with_words_are_searched_each_once(index):
