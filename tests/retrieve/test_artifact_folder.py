@@ -122,8 +122,8 @@ def test_what_a_killed_build_left_is_removed(path):
 
 def test_an_index_that_is_there_is_tidied_too(path):
     folder = Path(path)
-    (folder / "bm25-1").mkdir()
-    (folder / ".bm25.partial").mkdir()
+    for name in ("bm25-1", "bm25-half", ".bm25.partial"):
+        (folder / name).mkdir()
     (folder / "pt_meta.json").unlink()
     ikat.PassageIndex(path).index(CORPUS)
     assert names(path) == ["bm25-2", "pt_meta.json", "texts.db"]
@@ -419,12 +419,13 @@ def test_a_fingerprint_is_of_passages_and_settings_alone(path):
     assert ikat.PassageIndex(path).fingerprint() != before
 
 
-def test_as_many_texts_of_other_passages_are_refused(path):
+@pytest.mark.parametrize("loader", [None, pt.Transformer.identity()], ids=["own", "loader"])
+def test_as_many_texts_of_other_passages_are_refused(path, loader):
     (Path(path) / "texts.db").unlink()
     with closing(TextStore(Path(path), create=True)) as store:
         store.write([("d1", "black tea"), ("d2", "a tram")])
     with pytest.raises(ikat.DataError, match="has texts of other passages: copy it again"):
-        ikat.PassageIndex(path).opened()
+        ikat.PassageIndex(path, text=loader).opened()
 
 
 def test_a_corpus_without_passages_leaves_no_folder(tmp_path):
@@ -465,6 +466,24 @@ def test_devices_are_for_the_indexes_that_encode(path, encodes, devices):
     index = ikat.PassageIndex(path).add(MORE, devices=devices)
     assert encodes.made == [(3, {"model": "m"}, {"devices": devices})]
     assert len(index) == 3
+
+
+def test_encoded_parts_are_of_one_model_its_settings_and_passages(path, monkeypatch):
+    folders = []
+    monkeypatch.setattr(artifact, "encode_parts", lambda folder, *rest: folders.append(folder))
+    monkeypatch.setattr(ikat.DenseIndex, "_read", lambda index, old: {"parts": [[2, "x"]]})
+    index = ikat.DenseIndex(path)
+    settings = {"encoded_by": "e", "passage_prefix": None, "similarity": "dot"}
+    others = [{"encoded_by": "f"}, {"passage_prefix": "p: "}, {"similarity": "cosine"}]
+    with closing(TextStore(Path(path))) as store:
+        for change in ({}, *others, {"query_prefix": "q: "}):
+            index._encode_new(store, None, {**settings, **change}, 9, dict)
+        store.add([("d3", "mint tea")])
+        index._encode_new(store, None, settings, 9, dict)
+        index._encode_new(store, Path("old"), settings, 9, dict)
+    assert folders[4] == folders[0]  # how queries begin changes no passage
+    assert len(set(folders)) == 6
+    assert {folder.parent for folder in folders} == {Path(path) / ".dense.parts"}
 
 
 def test_another_model_is_told_before_passages_are_stored(path, encodes):

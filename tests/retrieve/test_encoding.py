@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -223,3 +224,18 @@ def test_a_build_goes_on_behind_the_last_of_several_parts(store, tmp_path, monke
     firsts = [batch[0] for batch in encode.batches]
     assert firsts == ["d00", "d08", "d16", "d24", "d24", "d32"]
     assert joined(parts) == [len(passage["text"]) for passage in CORPUS]
+
+
+def test_progress_begins_where_a_stopped_build_ended(store, tmp_path, monkeypatch):
+    bars = []
+
+    @contextmanager
+    def bar_of(*, total, **words):
+        bars.append([total])
+        yield SimpleNamespace(update=bars[-1].append)
+
+    monkeypatch.setattr(texts_module, "bar_of", bar_of)
+    with pytest.raises(KeyboardInterrupt):
+        encode_parts(tmp_path / "parts", store, 10, 8, FailsOnce(3, KeyboardInterrupt))
+    encode_parts(tmp_path / "parts", store, 10, 8, lengths)
+    assert bars == [[30, 0, 8, 8], [30, 16, 8, 6]]

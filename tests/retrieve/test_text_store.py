@@ -43,6 +43,7 @@ def test_texts_are_read_in_the_order_asked_and_as_often(store):
     [
         (["d9"], r"lacks 1 of these passages \('d9'\)"),
         (["d9", "d1", "d8", "d9"], r"lacks 2 of these passages \('d8', 'd9'\)"),
+        (["d9", None, 7], r"lacks 3 of these passages \(7, None, 'd9'\)"),
     ],
 )
 def test_docnos_that_it_lacks_are_counted_and_named(store, asked, told):
@@ -164,7 +165,7 @@ def test_a_bad_passage_is_numbered_from_one(make):
 
 
 def test_a_frame_is_read_by_rows_and_blank_texts_are_kept():
-    frame = pd.DataFrame({"docno": [7, 8], "text": ["tea", ""]})
+    frame = pd.DataFrame({"docno": [7, 8], "text": ["tea", ""]}, index=[0, 0])
     assert list(read_corpus(frame)) == [("7", "tea"), ("8", "")]
 
 

@@ -3,6 +3,7 @@
 import os
 import platform
 from contextlib import contextmanager
+from datetime import datetime, timezone
 
 import pytest
 
@@ -226,6 +227,17 @@ def test_who_holds_a_lock_is_told_by_process_and_machine(tmp_path):
     assert lock_holder(tmp_path / "lock") == "another process"
     (tmp_path / "lock").write_bytes(b"\xff")
     assert lock_holder(tmp_path / "lock") == "\ufffd"
+
+
+def test_a_lock_is_dated_in_utc_wherever_its_holder_is(tmp_path, monkeypatch):
+    class Clock:
+        @staticmethod
+        def now(zone):
+            return datetime(2026, 3, 1, 9, 5, 7, tzinfo=timezone.utc).astimezone(zone)
+
+    monkeypatch.setattr(files, "datetime", Clock)
+    with hold_lock(tmp_path / "lock"):
+        assert lock_holder(tmp_path / "lock").endswith(" since 2026-03-01 09:05:07 UTC")
 
 
 @pytest.mark.linux
