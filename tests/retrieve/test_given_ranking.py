@@ -108,6 +108,7 @@ def test_a_frame_brings_its_texts_and_its_ids_may_be_numbers():
     ("frame", "message"),
     [
         (RUN.drop(columns="score"), "has no column score, only qid, docno, rank"),
+        (pd.DataFrame([["1_1", "a"]]), "has no column qid, docno, score, only 0, 1: give"),
         (RUN.assign(score=[1.0, float("nan"), 2.0]), "passage a of turn 1_1 has the score nan"),
         (pd.concat([RUN, RUN[:1]]), "has passage b of turn 1_1 twice"),
         (pd.concat([RUN, RUN[:1].assign(score=9.0)]), "has passage b of turn 1_1 twice"),

@@ -1,5 +1,7 @@
 """Searching through a server whose calls are answered here: what is asked, kept and refused."""
 
+from pathlib import Path
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -213,6 +215,12 @@ def test_arguments_that_cannot_work_are_named(given, told):
     assert ikat.Remote(URL, k1=0, b=0, timeout=0.5, cache="c").cache == "c"
 
 
+def test_a_cache_is_named_by_its_text():
+    named = ikat.Remote(URL, cache=Path("of") / "mine")
+    assert named.cache == str(Path("of") / "mine")
+    assert named == ikat.Remote(URL, cache=str(Path("of") / "mine"))
+
+
 @pytest.mark.parametrize(("cut", "depth"), [(5, 5), (20, 10)])
 def test_a_cut_makes_a_search_no_deeper(cut, depth):
     remote = ikat.Remote(URL, num_results=10, k1=1.0, b=0.5)
@@ -282,6 +290,7 @@ def test_only_the_new_of_several_queries_are_asked(server):
 
 def test_a_server_without_texts_gives_no_column_of_them(server):
     columns = ["qid", "query", "docno", "score", "rank"]
-    routir = ikat.Remote(URL, "routir", "words")
-    for queries in ([], ["tea"]):
-        assert routir(turns(*queries)).columns.tolist() == columns
+    bare = ikat.Remote(URL).without_texts()
+    for remote in (ikat.Remote(URL, "routir", "words"), bare):
+        for queries in ([], ["tea"]):
+            assert remote(turns(*queries)).columns.tolist() == columns

@@ -55,6 +55,12 @@ class OtherRetriever(FixedRetriever):
     label = "other"
 
 
+@with_fields
+class ShiftedRetriever(FixedRetriever):
+    settings = ("slope", "shift")
+    shift: float = 0.0
+
+
 class TenthsRetriever(FixedRetriever):
     scale = 10
 
@@ -146,6 +152,13 @@ def test_a_key_changes_with_all_that_decides_a_ranking(index):
     assert len(set(keys)) == len(keys)
     same = FixedRetriever(index, 5).key("first", Query(3, "tea", 0.5))
     assert same == keys[0]  # neither row, nor unit, nor depth
+
+
+def test_each_of_several_settings_has_keys_of_its_own(index):
+    keys = set()
+    for settings in ({}, {"slope": 2.0}, {"shift": 2.0}, {"slope": 2.0, "shift": 2.0}):
+        keys.add(ShiftedRetriever(index, **settings).key("first", Query(0, "tea")))
+    assert len(keys) == 4
 
 
 def test_a_ranking_deep_enough_is_searched_once(index, tmp_path):
