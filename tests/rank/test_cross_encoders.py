@@ -216,9 +216,9 @@ def generator(folder):
     return save_network(folder, T5ForConditionalGeneration(config))
 
 
-def of_three_labels(folder):
+def with_labels(folder, count):
     config = CONFIGS["bert"]()
-    config.num_labels = 3
+    config.num_labels = count
     return save_network(folder, AutoModelForSequenceClassification.from_config(config))
 
 
@@ -263,7 +263,8 @@ NO_CROSS_ENCODERS = {
         lambda folder: save_ettin(folder, gives=3),
         "gives 3 scores per pair: a re-ranker gives one",
     ),
-    "three labels": (of_three_labels, "gives 3 scores per pair: a re-ranker gives one"),
+    "two labels": (lambda folder: with_labels(folder, 2), "gives 2 scores per pair: a re-ranker"),
+    "three labels": (lambda folder: with_labels(folder, 3), "gives 3 scores per pair: a re-r"),
 }
 
 

@@ -457,6 +457,16 @@ def test_late_interaction_encodes_each_text_of_its_kind_once(monkeypatch):
     ]
 
 
+def test_a_multi_vector_model_is_cut_at_its_positions(monkeypatch):
+    model = SimpleNamespace(state_dict=dict)
+    library = SimpleNamespace(MultiVectorEncoder=lambda name: model)
+    cut = []
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    monkeypatch.setattr(bi_encoders, "cut_at_positions", lambda model: cut.append(model) or model)
+    assert bi_encoders.load_multi_vector_encoder.__wrapped__("m") is model  # no double is kept
+    assert cut[0] is model
+
+
 def test_monot5_gets_pairs_of_about_equal_length_together(monkeypatch):
     frames = []
     loaded = []

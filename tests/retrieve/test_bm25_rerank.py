@@ -129,6 +129,14 @@ def test_turns_of_equal_texts_are_told_apart_by_their_queries():
         ikat.BM25Rerank()(both.drop(columns="text"))
 
 
+def test_as_many_other_texts_are_another_collection():
+    first = turn("1_1", "tea", {"d1": "tea", "d2": "a walk", "d3": "dogs"})
+    second = turn("1_2", "tea", {"d1": "a walk", "d2": "tea", "d3": "dogs"})
+    found = ikat.BM25Rerank()(pd.concat([first, second], ignore_index=True))
+    best = found[found["rank"] == 0]
+    assert best[["qid", "docno"]].values.tolist() == [["1_1", "d1"], ["1_2", "d2"]]
+
+
 @pytest.mark.parametrize("texts", [{"d1": "", "d2": " !"}, {"d1": "чай", "d2": "green tea"}])
 @pytest.mark.filterwarnings("error::pyterrier_ikat.retrieve.NoResultWarning")
 def test_blank_texts_and_one_of_another_script_are_not_told(texts):
