@@ -94,6 +94,15 @@ def test_the_turn_that_cannot_be_parted_is_the_first_one():
         set_ranks(rows, np.array([0, 0, 1, 1]), rows["score"].to_numpy())
 
 
+def test_scores_below_the_lowest_cannot_be_parted_either():
+    scores = np.array([1.0, -1e300, -2e300])
+    rows = frame(*(("t", docno, score, 0) for docno, score in zip("abc", scores, strict=True)))
+    with pytest.raises(DataError, match="turn t: several passages have the lowest"):
+        set_ranks(rows, np.array([0, 0, 0]), scores)
+    _, parted = ranks_and_scores(np.array([0, 0, 0]), scores)
+    assert parted.tolist() == [1.0, -1e300, -np.inf]
+
+
 def plainly_parted(scores):
     """Each score as a 32-bit float below the one before it."""
     parted = []

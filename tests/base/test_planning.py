@@ -418,6 +418,12 @@ def test_a_cached_completion_that_is_unusable_has_a_stand_in():
     assert row_of(plan)["known"] == 2
 
 
+@pytest.mark.parametrize("value", ["", [], 0, False])
+def test_a_cached_completion_may_say_nothing(value):
+    stage = Stage(Model({"tea?": "none", "milk?": "none"}), lambda text: value)
+    assert Plan("mine", set()).ask(stage, TURNS) == [value, value]
+
+
 def test_completions_of_each_length_count_by_their_mean():
     class Lengths(Stage):
         def typical(self, frame):

@@ -140,6 +140,16 @@ def test_the_line_is_drawn_again_after_a_while_alone(monkeypatch, line):
         assert line.bar.n == 2
 
 
+def test_a_drawn_line_is_drawn_again_after_a_while_from_then_on(monkeypatch, line):
+    terminals(monkeypatch)
+    monkeypatch.setattr(progress, "REDRAW_SECONDS", 1000)
+    with bar(desc="turns", total=5, unit="turn") as turns:
+        line.bar.last_print_t = 0  # long ago
+        turns.update()
+        turns.update()
+        assert line.bar.n == 1
+
+
 def test_streams_are_replaced_while_there_is_a_line(monkeypatch, line):
     out, error = terminals(monkeypatch)
     with doing("outer"):
@@ -221,6 +231,25 @@ def test_who_was_forked_forgets_the_line(monkeypatch, line):
         assert entry.hidden
         assert (sys.stdout, sys.stderr) == (out, error)
     Line().leave()
+
+
+def test_who_was_forked_leaves_the_line_of_the_other_as_it_is(monkeypatch, line):
+    _, error = terminals(monkeypatch)
+    with doing("working"):
+        drawn = error.getvalue()
+        line.leave()
+        assert error.getvalue() == drawn
+
+
+def test_a_begun_row_is_left_as_it_is_until_it_ends(monkeypatch, line):
+    out, error = terminals(monkeypatch)
+    with doing("working"):
+        sys.stdout.write("begun ")
+        drawn = error.getvalue()
+        sys.stdout.write("and ")
+        sys.stdout.write("more")
+        assert error.getvalue() == drawn
+    assert out.getvalue() == "begun and more"
 
 
 @pytest.mark.parametrize(

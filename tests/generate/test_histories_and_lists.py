@@ -44,12 +44,13 @@ def test_a_new_topic_keeps_what_follows_the_last_question():
     assert out["qhistory"].item() == [LATER[2]]
 
 
-def test_each_turn_without_a_query_is_counted():
+def test_each_turn_without_a_query_is_counted_and_named(caplog):
     llm, _ = scripted('["tea"]', "[]", "[]")
     turns = pd.concat([two_turns(), ikat.conversation(CHAT[2:], number="third")], ignore_index=True)
     out = ikat.Queries(llm)(turns)
     assert out["qsubqueries"].tolist() == [["tea"], [CHAT[0]["content"]], [CHAT[2]["content"]]]
     assert (ledger(llm, "failures"), ledger(llm, "fallbacks")) == (2, 2)
+    assert "no query in the completions of 2 turns: other_1, third_1;" in caplog.text
 
 
 def test_sub_queries_may_be_any_list_but_a_text():

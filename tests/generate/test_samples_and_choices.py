@@ -92,14 +92,14 @@ def test_an_encoder_keeps_the_order_of_its_queries(change):
         G.Aggregate("mean", pt.apply.generic(encode))(turn)
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-def test_values_that_differ_by_rounding_are_equal(sign):
+@pytest.mark.parametrize("factor", [1, -1, 2**20, 2**-40])
+def test_values_that_differ_by_rounding_are_equal(factor):
     rankings = []
-    for score in (0.3, 0.1 + 0.2):
-        scores = np.array([sign * score])
+    for score in (0.3, 0.1 + 0.2, 0.31):
+        scores = np.array([factor * score])
         rankings.append(QueryRanking(np.array(["d"], dtype=object), scores, 1))
-    first, second = mean_score(rankings, 1)
-    assert first == second
+    first, second, other = mean_score(rankings, 1)
+    assert first == second != other
 
 
 def test_spreads_that_differ_by_rounding_are_equal():

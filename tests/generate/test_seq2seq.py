@@ -190,6 +190,16 @@ def test_systems_share_what_is_decoded_and_other_settings_do_not(monkeypatch):
     assert model.batches[2:] == [["tea ?"]] * 3
 
 
+def test_a_model_that_has_changed_decodes_again(monkeypatch):
+    model = Silent(monkeypatch, {"tea ?": "green tea"})
+    for state in ("before", "before", "after"):
+        monkeypatch.setattr(
+            "pyterrier_ikat.generate.rewrite.model_state", lambda model, state=state: [state]
+        )
+        ikat.generate.Seq2SeqRewrite("m")(turns("tea ?"))
+    assert model.batches == [["tea ?"], ["tea ?"]]
+
+
 def test_a_model_that_cannot_be_loaded_is_named_with_what_to_do(tmp_path):
     for model in ("no/such-model", tmp_path):
         with pytest.raises(

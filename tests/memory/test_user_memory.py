@@ -896,6 +896,28 @@ def test_a_search_is_as_long_as_it_is_asked_for(memory):
     assert len(memory.search("u1", "dog", 4, ranker=ikat.BM25Rerank())) == 4
 
 
+def test_a_search_reads_statements_without_their_dates(memory):
+    memory.add("u1", [DOG, "In 2024 I moved."], when="2024-05-02")
+    dated = ikat.UserMemory(memory.path, dated=True)
+    found = dict(dated.search("u1", "said 2024", ranker=ikat.BM25Rerank()))
+    assert found["1"] == 0 < found["2"]
+
+
+@pytest.mark.parametrize(
+    ("as_of", "ids"),
+    [
+        ("2024-05-02T10:00", ["1"]),
+        ("2024-05-02T11:59+02:00", []),
+        ("2024-05-02T12:00+02:00", ["1"]),
+        ("2024-05-02T05:01-05:00", ["1"]),
+    ],
+)
+def test_the_past_is_asked_in_the_zone_of_a_time(memory, as_of, ids):
+    memory.add("u1", [DOG], when="2024-05-02T10:00")
+    assert [entry["id"] for entry in memory.memories("u1", as_of=as_of)] == ids
+    assert list(memory.known("u1", as_of=as_of)) == ids
+
+
 def test_what_a_killed_rewrite_left_is_removed_by_any_name(tmp_path):
     memory = ikat.UserMemory(tmp_path / "users[1].jsonl")
     memory.add("u1", [DOG])

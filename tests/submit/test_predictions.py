@@ -160,6 +160,20 @@ def broken(**changes):
     return {name: value for name, value in line.items() if value is not None}
 
 
+def test_a_turn_that_is_there_in_both_forms_of_its_id_is_there_twice(tmp_path):
+    lines = [json.dumps(broken(task_id=qid)) for qid in ("a::1", "a<::>1")]
+    (tmp_path / "p.jsonl").write_text("\n".join(lines))
+    with pytest.raises(DataError, match="a turn is there more than once: keep one of them"):
+        read_predictions(tmp_path / "p.jsonl")
+
+
+@pytest.mark.parametrize("lacking", ["task_id", "contexts"])
+def test_lines_without_a_task_or_passages_are_no_predictions(tmp_path, lacking):
+    (tmp_path / "p.jsonl").write_text(json.dumps(broken(**{lacking: None})))
+    with pytest.raises(DataError, match="can't be read as a submission"):
+        read_ranking(tmp_path / "p.jsonl")
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

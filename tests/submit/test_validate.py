@@ -183,6 +183,7 @@ CASES = [
         f"{STATEMENTS}[0].text",
         "write 'I drink tea.'",
     ),
+    ((2023,), edit((*S, 0, "text"), ""), "1", f"{STATEMENTS}[0].text", "write 'I drink tea.'"),
     (
         (2023,),
         edit((*S, 0, "text"), "I hate coffee."),
