@@ -94,6 +94,11 @@ def test_the_turn_that_cannot_be_parted_is_the_first_one():
         set_ranks(rows, np.array([0, 0, 1, 1]), rows["score"].to_numpy())
 
 
+def test_ranks_that_are_texts_are_sorted_as_numbers():
+    rows = frame(("t", "b", 1.0, "10"), ("t", "a", 2.0, "9"))
+    assert strictly_decreasing(rows)[["docno", "rank"]].values.tolist() == [["a", 0], ["b", 1]]
+
+
 def test_scores_below_the_lowest_cannot_be_parted_either():
     scores = np.array([1.0, -1e300, -2e300])
     rows = frame(*(("t", docno, score, 0) for docno, score in zip("abc", scores, strict=True)))

@@ -211,6 +211,7 @@ def test_a_name_with_arguments_can_be_a_folders():
         ("temperature=0", "what belongs to a model stands with it in quotes"),
         ("raw:depth", "an argument of a method is written raw:NAME=VALUE"),
         ("mq4cs:n=3,depth=10,n=4", "mq4cs: the argument n is given twice: omit one"),
+        ("mq4cs:n=3,n=3", "mq4cs: the argument n is given twice: omit one"),
     ]:
         with pytest.raises(UsageError, match=told):
             find(name)

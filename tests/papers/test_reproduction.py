@@ -331,6 +331,23 @@ def test_a_figure_of_judged_passages_has_points_beside_ours(made, tmp_path):
     assert not any("qr: " in note for note in figure_notes(mine, replace(other, systems=["ad"])))
 
 
+def test_a_figure_has_those_points_that_are_printed(made, monkeypatch):
+    part = replace(PART, turns=3, measures=["Judged@10"], scores="ad 9\naqd -\n")
+    figure = replace(find_table(PAPER, "figure-2"), part=part, systems=["ad", "aqd"])
+    mine = made("ad", "aqd")
+    for name in ("ad", "aqd"):
+        write(mine, name, "a x", "x a", "x y")
+    assert figure_scores(mine, figure)["published"].fillna(-1).tolist() == [9, -1]
+    shown = []
+
+    def save(axes, path):
+        shown.extend(text.get_text() for text in axes.get_legend().get_texts())
+
+    monkeypatch.setattr(reproduction, "save_plot", save)
+    draw_figure(mine, figure, "figure.svg")
+    assert sorted(shown) == ["ours", "published"]
+
+
 MATRIX = find_table(PAPER, "4")
 
 
@@ -382,6 +399,8 @@ def test_new_labels_stand_beside_published_ones_of_their_year(tmp_path):
     assert other.notes[-1].startswith("No published count stands beside ours")
     binary = labels_of("ikat:2024", find_table(PAPER, "2"))
     assert binary.frame["label"].tolist() == ["< 2", ">= 2"]
+    part = "The published counts are about 2 pairs, a part of the official ones"
+    assert any(part in note for note in labels_of("ikat:2023", replace(graded, counts=[[2]])).notes)
     small = replace(graded, counts=[[3]])
     assert not any("a part of the official" in note for note in labels_of("ikat:2023", small).notes)
     assert labels_of("ikat:sample", graded).notes[0].endswith("is no evidence.")
