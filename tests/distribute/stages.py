@@ -40,7 +40,8 @@ class Dies(pt.Transformer):
     """Ends its process at a turn, once."""
 
     def __init__(self, qid, died):
-        self.qid, self.died = qid, Path(died)
+        self.qid = qid
+        self.died = Path(died)
 
     def transform(self, inp):
         if self.qid in inp["qid"].tolist() and not self.died.exists():
@@ -53,7 +54,8 @@ class Raises(pt.Transformer):
     """Raises at a turn."""
 
     def __init__(self, qid, error=DataError):
-        self.qid, self.error = qid, error
+        self.qid = qid
+        self.error = error
 
     def transform(self, inp):
         if self.qid in inp["qid"].tolist():
@@ -65,11 +67,11 @@ class ByLength(pt.Transformer):
     """A re-ranker without a model: long passages that share letters with the query come first."""
 
     def transform(self, inp):
-        shared = [
-            len(set(query) & set(text)) + len(text) / 1000
-            for query, text in zip(inp["query"], inp["text"], strict=True)
-        ]
-        return pt.model.add_ranks(inp.assign(score=shared))
+        scores = []
+        for query, text in zip(inp["query"], inp["text"], strict=True):
+            shared = set(query) & set(text)
+            scores.append(len(shared) + len(text) / 1000)
+        return pt.model.add_ranks(inp.assign(score=scores))
 
 
 class _Changing:

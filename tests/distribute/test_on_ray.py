@@ -16,6 +16,14 @@ from pyterrier_ikat.distribute.on_ray import OnRay, _may_be_written, _Worker, cu
 from pyterrier_ikat.foreign import HeldFiles, path_of
 
 
+def cells_of(parts):
+    """The parts as Ray Data carries them."""
+    cells = []
+    for number, part in enumerate(parts):
+        cells.append({"number": number, "cell": pickle.dumps(part)})
+    return cells
+
+
 @pytest.fixture
 def in_process(monkeypatch):
     """One worker for each part in this process, in another order, as Ray Data may give the parts.
@@ -25,10 +33,12 @@ def in_process(monkeypatch):
 
     def rows(self, parts):
         travelled = pickle.dumps(self.pipeline)
-        cells = [
-            {"number": number, "cell": pickle.dumps(part)} for number, part in enumerate(parts)
-        ]
-        return [_Worker(pickle.loads(travelled))(cell) for cell in cells[1:] + cells[:1]]
+        first, *others = cells_of(parts)
+        answers = []
+        for cell in [*others, first]:
+            worker = _Worker(pickle.loads(travelled))
+            answers.append(worker(cell))
+        return answers
 
     monkeypatch.setattr(OnRay, "_rows", rows)
 
@@ -41,12 +51,12 @@ def asked(turns):
 def test_two_workers_at_once_give_the_rows_of_one_process(cluster, sample_index, tmp_path):
     queries = asked(pt.get_dataset("ikat:sample").get_topics())
     search = ikat.PassageIndex(sample_index).bm25(num_results=50) >> ByLength()
-    found, one = ikat.on_ray(search >> Together(tmp_path), workers=2)(queries), search(queries)
+    found = ikat.on_ray(search >> Together(tmp_path), workers=2)(queries)
+    one = search(queries)
     assert len(one) > 100
     assert all(type(history) is list for history in found["qhistory"])
-    pd.testing.assert_frame_equal(
-        found.drop(columns="process"), one
-    )  # personas and histories as they are
+    # personas and histories as they are
+    pd.testing.assert_frame_equal(found.drop(columns="process"), one)
     assert found["process"].nunique() == 2
     found.loc[0, "score"] = 2.0  # may be written to
     assert found["score"][0] == 2.0
@@ -70,14 +80,15 @@ def test_a_models_scores_differ_by_float_noise_at_most(in_process, sample_index,
     model = ikat.CrossEncoder(save_cross_encoder(tmp_path / "model", "electra"), max_length=24)
     system = ikat.PassageIndex(sample_index).bm25(num_results=5) >> model
     topics = turns(3).assign(query=["green tea", "black coffee", "white tea leaves"])
-    spread, one = (
-        found.sort_values(["qid", "docno"], ignore_index=True)
-        for found in (ikat.on_ray(system, 2)(topics), system(topics))
-    )
+
+    def by_docno(found):
+        ordered = found.sort_values(["qid", "docno"], ignore_index=True)
+        return ordered.drop(columns="rank")
+
+    spread = by_docno(ikat.on_ray(system, 2)(topics))
+    one = by_docno(system(topics))
     assert len(one) > 10
-    pd.testing.assert_frame_equal(
-        spread.drop(columns="rank"), one.drop(columns="rank"), rtol=1e-4, atol=1e-5
-    )
+    pd.testing.assert_frame_equal(spread, one, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +109,8 @@ def test_errors_arrive_with_their_message(in_process, stage, message):
 
 
 def test_an_empty_frame_has_the_pipelines_columns(sample_index):
-    search, empty = ikat.PassageIndex(sample_index).bm25(), turns(0)
+    search = ikat.PassageIndex(sample_index).bm25()
+    empty = turns(0)
     pd.testing.assert_frame_equal(ikat.on_ray(search, workers=4)(empty), search(empty))
 
 
@@ -123,13 +135,14 @@ def test_parts_have_equally_many_turns_and_none_is_empty(parts, sizes):
     frame = turns(7)
     pieces = cut(frame, parts)
     assert [len(piece) for piece in pieces] == sizes
-    assert [qid for piece in pieces for qid in piece["qid"]] == frame["qid"].tolist()
-    assert all(piece.index.tolist() == list(range(len(piece))) for piece in pieces)
+    assert pd.concat(pieces)["qid"].tolist() == frame["qid"].tolist()
+    for piece in pieces:
+        assert piece.index.tolist() == list(range(len(piece)))
 
 
 def test_a_row_without_a_qid_is_in_a_part_as_in_one_process():
     frame = pd.DataFrame({"qid": ["a", None, "b"], "query": ["x", "y", "z"]})
-    assert [query for piece in cut(frame, 2) for query in piece["query"]] == ["x", "y", "z"]
+    assert pd.concat(cut(frame, 2))["query"].tolist() == ["x", "y", "z"]
 
 
 def test_there_is_at_least_one_worker():
@@ -159,11 +172,12 @@ def test_ray_is_asked_for_the_named_processes(monkeypatch, count, blocks, proces
             work = worker(*fn_constructor_args)
             return SimpleNamespace(iter_rows=lambda: [work(cell) for cell in self.cells])
 
-    package, data = ModuleType("ray"), ModuleType("ray.data")
-    package.data = data
-    data.from_items, data.ActorPoolStrategy = Rows, lambda size: size
+    package = ModuleType("ray")
+    package.data = ModuleType("ray.data")
+    package.data.from_items = Rows
+    package.data.ActorPoolStrategy = lambda size: size
     monkeypatch.setitem(sys.modules, "ray", package)
-    monkeypatch.setitem(sys.modules, "ray.data", data)
+    monkeypatch.setitem(sys.modules, "ray.data", package.data)
     system = ikat.on_ray(ikat.RawUtterance(), 3, num_cpus=2, num_gpus=0.5)
     assert system(turns(count))["qid"].tolist() == turns(count)["qid"].tolist()
     assert asked == {
@@ -199,7 +213,8 @@ class Searches(pt.Transformer):
     """A stage with an index, which finds a passage for each turn."""
 
     def __init__(self, *, found=True):
-        self.index, self.found = Same(), found
+        self.index = Same()
+        self.found = found
 
     def transform(self, inp):
         found = inp if self.found else inp[:0]
@@ -225,8 +240,7 @@ def test_each_worker_gets_four_parts_in_their_order(monkeypatch, workers, sizes)
     def rows(self, parts):
         given.extend(len(part) for part in parts)
         work = _Worker(self.pipeline)
-        cells = [{"number": n, "cell": pickle.dumps(part)} for n, part in enumerate(parts)]
-        return [work(cell) for cell in reversed(cells)]
+        return [work(cell) for cell in reversed(cells_of(parts))]
 
     monkeypatch.setattr(OnRay, "_rows", rows)
     found = ikat.on_ray(pt.Transformer.identity(), workers)(turns(9))

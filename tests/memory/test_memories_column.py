@@ -13,13 +13,11 @@ CHAT = [{"role": "user", "content": "I moved to Oslo. Any cafés?"}]
 
 
 def memory_of(statement, number, until=None, session="trip"):
-    about = {
+    return {
         "id": number,
         "statement": statement,
         "when": "2024-05-02T08:30:00.000Z",
         "until": until,
-    }
-    return about | {
         "session": session,
         "turn": 3 if session else 0,
         "words": statement,
@@ -43,17 +41,12 @@ def test_a_frame_with_memories_statements_or_both(tmp_path):
     assert personas(frame.assign(qptkb=[["I like tea."]])) == [{"1": "I like tea."}]
     frame.drop(columns="qptkb").to_parquet(tmp_path / "frame.parquet")
     assert personas(pd.read_parquet(tmp_path / "frame.parquet")) == [HOLDS]
-    some = pd.concat(
-        [
-            frame.drop(columns="qptkb"),
-            ikat.conversation(CHAT, ["I like tea."], number="b"),
-            ikat.conversation(CHAT, number="c"),
-        ]
-    )
+    with_statements = ikat.conversation(CHAT, ["I like tea."], number="b")
+    with_neither = ikat.conversation(CHAT, number="c")
+    some = pd.concat([frame.drop(columns="qptkb"), with_statements, with_neither])
     assert personas(some) == [HOLDS, {"1": "I like tea."}, {}]
-    both = ikat.conversation(
-        [*CHAT, {"role": "assistant", "content": "Yes."}, *CHAT], memories=MEMORIES, every_turn=True
-    )
+    messages = [*CHAT, {"role": "assistant", "content": "Yes."}, *CHAT]
+    both = ikat.conversation(messages, memories=MEMORIES, every_turn=True)
     assert both["qptkb"].tolist() == [HOLDS] * 2
 
 
@@ -73,37 +66,24 @@ def test_prompts_stay_and_show_date_and_turn_only_when_asked():
 
 
 def test_memories_are_updated_with_the_statements():
-    llm, _ = scripted(
-        json.dumps(
-            [
-                {
-                    "message": 1,
-                    "words": "I moved to Oslo",
-                    "statement": "I live in Oslo.",
-                    "replaces": [2],
-                }
-            ]
-        )
-    )
-    frame = ikat.conversation(
-        CHAT,
-        memories=[*MEMORIES, memory_of("I own a boat.", "8", until="2024-05-01T00:00:00.000Z")],
-        number="now",
-    )
+    moved = {
+        "message": 1,
+        "words": "I moved to Oslo",
+        "statement": "I live in Oslo.",
+        "replaces": [2],
+    }
+    llm, _ = scripted(json.dumps([moved]))
+    boat = memory_of("I own a boat.", "8", until="2024-05-01T00:00:00.000Z")
+    frame = ikat.conversation(CHAT, memories=[*MEMORIES, boat], number="now")
     found = ikat.generate.UpdatePtkb(llm)(frame)
     assert found["qptkb"].item() == {"3": "I am vegan.", "9": "I live in Oslo."}
     assert personas(found.drop(columns="qptkb")) == [found["qptkb"].item()]
-    lyon, oslo = found["qmemories"].item()[1], found["qmemories"].item()[-1]
+    lyon = found["qmemories"].item()[1]
+    oslo = found["qmemories"].item()[-1]
     assert lyon["until"] == oslo["when"]
-    assert {name: oslo[name] for name in ("session", "turn", "words", "replaces", "until")} == {
-        **{
-            "session": "now",
-            "turn": 1,
-            "words": "I moved to Oslo",
-            "replaces": ["2"],
-            "until": None,
-        }
-    }
+    assert (oslo["session"], oslo["turn"]) == ("now", 1)
+    assert (oslo["words"], oslo["replaces"]) == ("I moved to Oslo", ["2"])
+    assert oslo["until"] is None
     assert set(oslo) == set(lyon)
     assert frame["qmemories"].item()[1]["until"] is None
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+from itertools import cycle
 from threading import Event, Thread
 
 import filelock
@@ -16,7 +17,10 @@ from pyterrier_ikat.memory.history import History, StatementIndex, digests, with
 from pyterrier_ikat.memory.memory_file import LOCK_TIMEOUT, MemoryFile
 from pyterrier_ikat.retrieve.eager import LexicalIndex
 
-LYON, OSLO, DOG, TEA = "I live in Lyon.", "I live in Oslo.", "I own a dog.", "I like tea."
+LYON = "I live in Lyon."
+OSLO = "I live in Oslo."
+DOG = "I own a dog."
+TEA = "I like tea."
 
 
 def statement(id, text, message=1, replaces=()):
@@ -132,14 +136,10 @@ def test_a_session_knows_its_turns():
     assert history.of_session("a") == EVENTS[1:3]
     assert [history.last_turn(name) for name in ("a", "", "c")] == [3, 0, 0]
     assert History(EVENTS).last_turn("a") == 1
-    found = [history.learned_before("a", turn) for turn in range(5)]
-    assert [one and [entry["id"] for entry in one] for one in found] == [
-        [],
-        ["3"],
-        ["4"],
-        ["4", "5"],
-        None,
-    ]
+    for turn, ids in ((0, []), (1, ["3"]), (2, ["4"]), (3, ["4", "5"])):
+        found = history.learned_before("a", turn)
+        assert [entry["id"] for entry in found] == ids
+    assert history.learned_before("a", 4) is None
     assert history.learned_before("b", 1) is None
 
 
@@ -276,8 +276,11 @@ def reply(*statements):
 
 
 def chat(*texts):
-    roles = ("user", "assistant")
-    return [{"role": roles[row % 2], "content": text} for row, text in enumerate(texts)]
+    """Messages of the user and the system in turn."""
+    messages = []
+    for role, text in zip(cycle(["user", "assistant"]), texts):
+        messages.append({"role": role, "content": text})
+    return messages
 
 
 def test_what_is_learned_is_noted_with_its_messages(tmp_path):
@@ -293,9 +296,9 @@ def test_what_is_learned_is_noted_with_its_messages(tmp_path):
     assert memory.learn("u", "a", changed, when="2024-01-03") == [statement("3", LYON, 2)]
     assert memory.learn("u", "b", [*changed, *chat("-")[:0]], when="2024-01-04") == []
     events = memory.export("u")
-    shown = [
-        (event["event"], event["when"][:10], event["session"], event["turn"]) for event in events
-    ]
+    shown = []
+    for event in events:
+        shown.append((event["event"], event["when"][:10], event["session"], event["turn"]))
     assert shown == [
         ("learned", "2024-01-01", "a", 1),
         ("learned", "2024-01-02", "a", 2),
@@ -389,14 +392,11 @@ def test_a_damaged_file_that_is_restored_is_read_again(memory):
 
 @pytest.mark.parametrize("user", ["", 5, None, "a\ud800"])
 def test_a_user_has_an_id(memory, user):
-    for call in (
-        memory.known,
-        memory.memories,
-        memory.export,
-        lambda name: memory.add(name, [TEA]),
-    ):
+    for read in (memory.known, memory.memories, memory.export):
         with pytest.raises(ikat.UsageError, match="give the user's id, a text"):
-            call(user)
+            read(user)
+    with pytest.raises(ikat.UsageError, match="give the user's id, a text"):
+        memory.add(user, [TEA])
 
 
 def test_a_statement_said_again_is_dated_as_its_memory():
@@ -430,8 +430,10 @@ def test_what_a_repeat_replaced_is_back_when_it_is_undone():
     assert list(history.known()) == ["2", "3"]
     moved = learned(4, "c", 1, statement("4", "I live in Rome.", 1, ["5", "2"]))
     left = without([*events, moved], "2")
-    replaces = [row["replaces"] for event in left[1:] for row in event["learned"]]
-    assert replaces == [[], [], [], ["5", "2", "1", "3"]]
+    replaces = []
+    for event in left[1:]:
+        replaces.append([entry["replaces"] for entry in event["learned"]])
+    assert replaces == [[[], []], [[]], [["5", "2", "1", "3"]]]
     assert list(History(left).known()) == ["4"]
 
 
