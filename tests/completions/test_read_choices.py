@@ -5,6 +5,7 @@ import pytest
 from pyterrier_ikat.completions.statement_numbers import (
     ENDLESS_LIST,
     SECOND_CHOICE,
+    ReadChoice,
     is_about_statement,
     label_of,
     means_none,
@@ -213,6 +214,7 @@ SCORES = {
     "[]": ([], []),
     '[]\n{"3": 1}': ([], []),
     '[[{"id": 3, "score": 1}]]': None,
+    '[{"id": 3, "score": 1}, [{"id": 4, "score": 0.5}]]': ([("3", 1), ("4", 0.5)], []),
     '{"3": 0.9, "4"': None,
     '{"id": 3, "score": 0.5} {"id"': ([("3", 0.5)], []),
     '{"id": [3]}': ([("id", [3])], []),
@@ -340,6 +342,7 @@ def test_a_label_names_a_statement_by_number_or_words(label):
 
 def test_an_exact_id_is_named_before_a_number_of_its_value():
     assert match_label(" ( x1 ) ", {"x1": "I run.", "1": "I swim."}) == "x1"
+    assert match_label("#x1", {"x1": "I run.", "1": "I swim."}) == "x1"
     assert match_label("1", {"١": "I run."}) == "١"
     assert match_label("1. I run", {"01": "I run.", "1": "I swim."}) == "1"
 
@@ -366,12 +369,19 @@ def test_exact_copies_come_first_and_of_equal_ones_the_first():
     assert match_copy(" I am A. ", {"1": "I am a", "2": "I am A."}) == "2"
     assert match_copy("2. bundesliga FAN", {"1": "2. Bundesliga fan", "2": "Bundesliga fan"}) == "1"
     assert match_copy("i am a", {"1": "I am A!", "2": "I am a?"}) == "1"
+    assert match_copy("I am a.", {"1": "I am a!", "2": " I am a. "}) == "2"
 
 
 def test_copies_are_compared_without_signs_and_by_values():
     assert match_copy("...", {"1": "!!!"}) is None
     assert normalised("٣٠ years") == "30 years"
     assert normalised("I’m  a—B's ①_x!") == "im a bs 1_x"
+
+
+def test_the_notes_of_a_choice_are_its_own():
+    notes = ["noted"]
+    ReadChoice(["1"], notes).notes.append("more")
+    assert notes == ["noted"]
 
 
 def test_the_score_and_the_label_of_an_object():

@@ -62,6 +62,7 @@ def test_fifty_unreadable_brackets_end_the_search():
         ("x ['a]', 1] b]", ["a]", 1], 11),
         ("x [it's, x] y", None, 11),
         ("x [[1, [2]], 3", None, None),
+        ("x {'a \"] b': 1}", {'a "] b': 1}, 15),
     ],
 )
 def test_a_value_ends_where_its_bracket_closes(text, value, end):
@@ -91,6 +92,7 @@ def test_values_are_read_99_deep(depth):
         ("[1, " + "x, " * 49, [1]),
         ("[1, [" + "2, " * 60, [1]),
         ("[1, " + "x, " * 50, None),
+        ('["a \'b\' ", "c', ["a 'b' "]),
     ],
 )
 def test_of_a_cut_value_the_complete_items_are_read(text, part):

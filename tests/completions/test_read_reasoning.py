@@ -43,6 +43,7 @@ ANSWERS = {
     "Tea <s>x": "Tea <s>x",
     "<|begin_of_box|>Paris<|end_of_box|>": "Paris",
     "<bos>a<pad>b": "ab",
+    "Tea <|begin_of_box|>mint<|end_of_box|> cools": "Tea mint cools",
     "x<|START_RESPONSE|>Paris<|END_RESPONSE|>more": "Paris",
     "<|turn>model\nParis<turn|>": "Paris",
     "<|turn>thinking\nhm<turn|>Paris": "Paris",
@@ -88,6 +89,36 @@ ANSWERS = {
 @pytest.mark.parametrize("text", ANSWERS)
 def test_the_answer_is_outside_of_reasoning_and_other_turns(text):
     assert split_reasoning(text) == (ANSWERS[text], False)
+
+
+OTHER_TURNS = [
+    "<longcat_system>",
+    "[SYSTEM_PROMPT]",
+    "<<SYS>>",
+    "<|USER_TOKEN|>",
+    "<|SYSTEM_TOKEN|>",
+    "<|im_system|>",
+    "<|developer_start|>",
+    "<|message_system|>",
+    "<|header_start|>",
+    "<|observation|>",
+    "[|system|]",
+]
+
+
+@pytest.mark.parametrize("mark", OTHER_TURNS)
+def test_an_answer_ends_where_any_other_turn_begins(mark):
+    assert split_reasoning(f"Paris{mark}More") == ("Paris", False)
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["<seed:bos>", "<longcat_s>", "<BOS_TOKEN>", "<|think|>", "[BOS]", "<|startoftext|>"]
+    + ["<|begin_of_text|>", "<|python_tag|>", "<pad>", "[gMASK]", "<sop>"]
+    + ["<｜begin▁of▁sentence｜>"],
+)
+def test_a_token_that_says_nothing_is_left_out(token):
+    assert split_reasoning(f"Tea{token} cools{token}") == ("Tea cools", False)
 
 
 @pytest.mark.parametrize(

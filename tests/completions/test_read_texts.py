@@ -81,6 +81,9 @@ QUERIES = {
     "1. Head:\n   - a\n      - why\n   - b": ["a", "b"],
     "- Head:\n   - a\n\t- why\n   - b": ["a", "b"],
     "```text\na\nb\n```": ["a", "b"],
+    '1. ** "a" **': ["a"],
+    "a\n**b:**\nc": ["a", "c"],
+    'a\n  "b"\n  "c"': ["b", "c"],
 }
 
 
@@ -120,6 +123,7 @@ REWRITES = {
     "<think>a</think>": "",
     "Sure：\nIs it?": "Is it?",
     "Rewrite: None": "",
+    '** "Is it?" **': "Is it?",
     "```text\nIs it?\n```": "Is it?",
 }
 
@@ -196,6 +200,7 @@ def test_a_rewrite_may_have_a_reason_before_it(text, rewrite):
     [
         ("Response: b\nQueries: 1. q\n2. r", ("q r", "b")),
         ("Response: b\nQuery: q", ("q", "b")),
+        ("Response: b\nQUERIES: q", ("q", "b")),
         ("Response: b\nQueries: q\nReason: x", ("q", "b")),
         ("Response: b\nQueries: q\nQueries: r", ("r", "b Queries: q")),
         ("Answer: b\nResponse: c\nQueries: q", ("q", "b Response: c")),
@@ -231,6 +236,7 @@ def test_a_rewrite_names_the_statements_that_it_uses(text, read):
     ("text", "read"),
     [
         ("Level: A\nRewrite: a?", ("a", "a?")),
+        ("LEVEL: a\nRewrite: a?", ("a", "a?")),
         ("Reason: r\n**Level:** C (best)\nRewrite: a?", ("c", "a?")),
         ("Level: a\nLevel: a\nRewrite: a?", ("a", "a?")),
         ("Level: a\nLevel: c\nRewrite: a?", None),
@@ -284,7 +290,9 @@ PASSAGES = {
     '"Oats."': "Oats.",
     '"Oats" and "rye"': '"Oats" and "rye"',
     "'Oats'": "'Oats'",
+    "「Oats」": "Oats",
     '{"passage": "Oats."}': "Oats.",
+    '{"passage": "", "note": "Oats."}': "",
     "None": "",
     "...": "",
     LOOP: "",

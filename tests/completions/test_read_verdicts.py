@@ -89,6 +89,7 @@ YES_NO = {
     "verdict = no": (False, ""),
     '{"verdict": 1}': None,
     "Verdict: yes; no": (True, ""),
+    "Verdict: yes, true": (True, ""),
     '{"verdict": "\\n yes"}': (True, ""),
     "Verdict: yes, no": None,
     "Verdict: maybe, yes": None,
@@ -255,6 +256,11 @@ LABELS = {
     "3／4: good": 3,
     "Score: 3／5": None,
     "3／5: good": None,
+    "Score: 3,0": 3,
+    "Score: 3 ( out of 4 )": 3,
+    "It is 3 out of 4.": 3,
+    "Score (0–4): 2": 2,
+    "Score (0—4): 2": 2,
 }
 
 
@@ -311,6 +317,7 @@ def test_a_label_has_its_own_highest():
     assert [parse_label(text, 2) for text in scaled] == [1, 1, None]
     assert parse_label("2", 1) is None
     assert without_scale("Score (0 to 2): 0-2, 0-20, 10-2", 2) == "Score (): , 0-20, 10-2"
+    assert without_scale("Score: 1.0-2", 2) == "Score: 1.0-2"
     assert grade(2) != grade(3)
 
 

@@ -245,6 +245,7 @@ def test_a_named_mark_is_reasoning_and_an_asked_tag_is_none():
     [
         ("<!--", 'reasoning="<!-- -->"'),
         ("</ponder>", 'reasoning="<ponder> </ponder>"'),
+        ("[ /ponder ]", 'reasoning="[ponder] [/ponder]"'),
         ("<／ponder>", 'reasoning="<ponder> </ponder>"'),
         ("[PONDER]", 'reasoning="[PONDER] [/PONDER]"'),
         ("&lt;/ponder&gt;", 'reasoning="&lt;ponder&gt; &lt;/ponder&gt;"'),
