@@ -749,7 +749,16 @@ def test_foreign_repeated_and_damaged_lines_change_nothing(server, model):
     first, *rest = server.files[file].split(b"\n")
     stranger = json.dumps({**json.loads(first), "custom_id": "stranger"}).encode()
     server.files[file] = b"\n".join(
-        [stranger, first, b"[]", b"", *rest[:1], rest[0].replace(b"answer", b"other"), rest[1]]
+        [
+            stranger,
+            first,
+            b"[]",
+            b'{"a": 1}',
+            b"",
+            *rest[:1],
+            rest[0].replace(b"answer", b"other"),
+            rest[1],
+        ]
     )
     assert texts(model().ask(ask(*TEXTS))) == ["answer to a", "answer to b", "answer to c"]
 

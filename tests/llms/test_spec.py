@@ -222,7 +222,9 @@ PATHS = {
     "price_in=2 price_out=3 price_cached=1": ("budget.price_cached", 1),
     "price_in=2 price_out=3 budget=0.5": ("budget.limit", 0.5),
     "price_in=2 price_out=3 batch=on": ("budget.price_out", 1.5),
+    "price_in=2 price_out=3 budget=0": ("budget.limit", 0),
     "price_in=2 price_out=3 batch=off": ("budget.price_out", 3),
+    "price_in=2 price_out=3 price_cached=1 batch=on": ("budget.price_cached", 0.5),
     "batch=on": ("batches", True),
     "cache=none": ("cache", None),
     "temperature=0.5": ("backend.identity", {"params": {"temperature": 0.5}}),
@@ -343,7 +345,8 @@ def test_a_name_with_a_tilde_is_in_the_home_folder(monkeypatch):
         ("openai:m structured=", "structured is wrong: give on or off"),
         ("openai:m seed=one", "seed is wrong: give a whole number from 0"),
         ("openai:m concurrency=0", "concurrency is wrong: give a whole number from 1"),
-        ("openai:m body='[1]'", "body is wrong: give a JSON object"),
+        ("openai:m body='[1]'", "body is wrong: give a JSON object, in quotes"),
+        ("openai:m seed=1 seed=1", "the LLM option seed is given twice: omit one"),
     ],
 )
 def test_what_a_line_may_mean_is_named(text, words):
