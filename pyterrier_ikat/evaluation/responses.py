@@ -334,8 +334,10 @@ def _check_judges(judges: Sequence[ResponseJudge], frame: pd.DataFrame) -> None:
                 "calls"
             )
     for judge in judges:
-        repairs = [REPAIR_OF_COLUMN[column] for column in judge.needs if column in REPAIR_OF_COLUMN]
-        repair = repairs[0] if repairs else "add it to the turns"
+        missing = [column for column in judge.needs if column not in frame.columns]
+        repair = "add it to the turns"
+        if missing:
+            repair = REPAIR_OF_COLUMN.get(missing[0], repair)
         with_names(f"the turns for {judge.name}", frame, judge.needs, repair)
 
 

@@ -261,6 +261,13 @@ def test_a_worker_answers_with_number_result_and_indexes():
     assert indexes == {}
 
 
+@pytest.mark.parametrize("error", [ikat.DataError, ikat.UsageError])
+def test_a_worker_hands_over_each_error_of_ours(error):
+    answer = _Worker(Raises("t00", error))({"number": 0, "cell": pickle.dumps(turns(1))})
+    result, _indexes = pickle.loads(answer["cell"])
+    assert type(result) is error
+
+
 def test_a_cache_that_differs_between_nodes_is_no_error(tmp_path):
     class Caches(HeldFiles):
         def fingerprint(self):

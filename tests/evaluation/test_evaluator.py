@@ -215,6 +215,12 @@ def test_turns_without_a_label_from_0_on_score_0():
     assert found == {"P(rel=1)@1": [0.0, 1.0], "AP(rel=1)": [0.0, 1.0]}
 
 
+def test_a_label_below_0_adds_no_passage_to_those_of_its_turn():
+    """Bpref by hand: half of the relevant passages, below as many others as there are."""
+    evaluator = Evaluator({"1_1": {"a": 1, "b": 0, "c": -1, "d": 1}}, as_measures("Bpref"))
+    assert evaluator.per_turn("x", {"1_1": {"b": 2.0, "a": 1.0}}) == {"Bpref(rel=1)": [0.0]}
+
+
 def test_the_last_label_of_a_passage_counts():
     rows = [("1_2", "a", 1), ("1_1", "b", 0), ("1_2", "c", 3), ("1_2", "a", 2)]
     assert judgements_by_turn(rows) == {"1_2": {"a": 2, "c": 3}, "1_1": {"b": 0}}
@@ -425,6 +431,15 @@ def test_turns_on_both_sides_are_told_and_on_one_side_not():
     told = r"run a lacks 2 judged turns, counted 0 \(1_2, 1_3\), and has 1 turn .* judged \(9_9\)"
     with pytest.warns(OtherTurnsWarning, match=told):
         warn_of_other_turns("run a", ["9_9", "1_1"], ["1_3", "1_1", "1_2"])
+
+
+def test_a_measure_of_a_file_is_called_by_the_name_that_was_given(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text("def found(qrels, run):\n    return 1.0\n\n\nalias = found\n")
+    [measure] = as_measures(f"{path}:alias")
+    assert Evaluator({"1_1": {"a": 1}}, [measure]).per_turn("x", {"1_1": {"a": 1.0}}) == {
+        "alias": [1.0]
+    }
 
 
 def test_a_file_of_measures_may_have_colons_in_its_path(tmp_path, monkeypatch):

@@ -214,7 +214,11 @@ ONE = chosen(x1_1=["1"])
             DataError,
             "like 1-1-2, the wanted ones like 1-1_2",
         ),
-        (ONE.assign(qid="7_1"), DataError, "like 7_1, the wanted ones like 1-1_1"),
+        (
+            ONE.assign(qid="7_1"),
+            DataError,
+            "x has no turn of the PTKB qrels: its turns are like 7_1, the wanted ones like 1-1_1",
+        ),
         (ONE.drop(columns="qstatements"), UsageError, "no column qstatements"),
         (
             pd.concat([ONE, chosen(x1_1=["2"])]),
@@ -242,6 +246,11 @@ def test_a_learned_statement_is_wrong_and_named_by_its_words():
     assert found["SetP(rel=1)"].item() == 0.5
     with pytest.raises(DataError, match="there is no statement '4'"):
         evaluate_ptkb({"x": turns.drop(columns="qlearned")}, qrels)
+
+
+def test_a_system_that_chose_nothing_for_its_only_judged_turn_has_0():
+    found = evaluate_ptkb({"x": pd.concat([chosen(x1_1=[]), ONE.assign(qid="7_1")])}, QRELS)
+    assert found["SetR(rel=1)"].tolist() == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,35 @@ def test_a_model_is_not_asked_about_a_basis_of_another_type(judge, basis, form):
     assert backend.asked == []
 
 
+class RawModel:
+    """A model of the user's, which is no LLM of ours."""
+
+    def generate(self, chats):
+        return [said(better="A") for _ in chats]
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        Completeness,
+        Correctness,
+        Groundedness,
+        Naturalness,
+        NuggetRecall,
+        PairwisePreference,
+        Preference,
+        Relevance,
+    ],
+)
+def test_a_judge_takes_a_model_that_is_no_llm_yet(judge):
+    assert judge(RawModel()).model_name == "RawModel"
+
+
+def test_a_pairwise_judge_asks_a_model_that_is_no_llm_yet():
+    judged = evaluate_responses(turns(1), answers(1), [PairwisePreference(RawModel())])
+    assert judged["value"].tolist() == [0.5]
+
+
 def test_prompt_ids_replay_recorded_completions(tmp_path):
     ids = {
         "groundedness": {"verdict": "yes"},
@@ -605,6 +634,26 @@ def test_a_column_that_a_judge_needs_is_named_with_its_source(needs, repair):
         evaluate_responses(
             turns(1).drop(columns="gold_answer"), answers(1)[["qid", "qanswer"]], [judge]
         )
+
+
+@pytest.mark.parametrize(
+    ("needs", "repair"),
+    [
+        (("gold_answer", "qcitations", "mine"), "run a system that asks for citations"),
+        (("gold_answer", "mine", "qcitations"), "add it to the turns$"),
+    ],
+)
+def test_the_first_column_that_a_judge_lacks_has_its_repair(needs, repair):
+    judge = Length()
+    judge.needs = needs
+    with pytest.raises(UsageError, match=f"no column .* in the turns for length, .*: {repair}"):
+        evaluate_responses(turns(1), answers(1), [judge])
+
+
+@pytest.mark.parametrize("cell", [7, True, {"a": "b"}])
+def test_a_basis_that_is_no_text_or_list_says_nothing(cell):
+    judged = evaluate_responses(turns(1).assign(gold_answer=column([cell])), answers(1), [Length()])
+    assert judged["outcome"].tolist() == ["no basis"]
 
 
 @pytest.mark.parametrize(

@@ -265,6 +265,13 @@ def test_scores_side_by_side_keep_the_turns_of_the_first_run():
     assert ranked["a"].to_dict() == {"t1": 0.5, "t2": 1.0}
 
 
+def test_a_long_sentence_below_a_frame_has_several_lines():
+    scores = about_turns(pd.DataFrame({"name": ["a"]}), ["a lacks " + "a turn and " * 20])
+    below = repr(scores).splitlines()[2:]
+    assert len(below) == 3
+    assert max(map(len, below)) <= 80
+
+
 def test_a_frame_shows_sentences_that_add_to_its_columns():
     scores = pd.DataFrame({"name": ["a"], "nDCG@5": [0.5], "turns": [2]})
     scores.attrs["mine"] = 1

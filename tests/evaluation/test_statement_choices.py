@@ -335,6 +335,20 @@ def test_actions_have_the_clusters_of_dataset_frame_or_unit(tmp_path):
     assert (row["chosen"], row["right"]) == (1, 1)
 
 
+def test_actions_of_folders_that_were_asked_other_turns_are_told(tmp_path):
+    labels = pd.DataFrame({"qid": list("abc"), "gold_answerability": "unanswerable"})
+    folders = {}
+    for name, qids in (("one", "ab"), ("two", "a")):
+        made = folder(tmp_path / name, run(a="d"), list(qids))
+        lines = [{"qid": qid, "qaction": "abstain"} for qid in qids]
+        (made.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        folders[name] = made.path
+    assert evaluate_actions(folders, labels).attrs["turns"] == [
+        "Mean over 1 judged turn, those that all runs were asked, of 3.",
+        "The runs were asked different judged turns: one 2, two 1.",
+    ]
+
+
 def test_tables_of_decisions_have_their_columns_in_order():
     table = evaluate_ptkb({"x": system(a_1=[("1", 1.0)])}, PTKB)
     assert table.columns.tolist() == [
