@@ -373,7 +373,8 @@ def test_who_replayed_recorded_completions_is_told():
     }
     [note] = recorded_note(headers)
     assert ": ad, judge, users." in note
-    assert recorded_note({"live": {"recorded": False}, "old": {}}) == []
+    silent = {"live": {"recorded": False}, "old": {}, "empty": {"recorded_parts": None}}
+    assert recorded_note(silent) == []
 
 
 def test_columns_of_success_need_patient_or_satisfied_users():

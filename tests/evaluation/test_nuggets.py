@@ -125,6 +125,14 @@ def test_labels_are_asked_ten_at_a_time_and_only_for_responses():
     assert len(model.asked) == 2
 
 
+@pytest.mark.parametrize("text", ["", " \n", None])
+def test_a_response_that_says_nothing_states_no_nugget_without_a_call(text):
+    llm, model = scripted()
+    assigned = assign_nuggets(said(text), facts(("a", "vital")), llm)
+    assert assigned["label"].tolist() == ["not_support"]
+    assert model.asked == []
+
+
 def test_a_nugget_without_a_label_is_counted_but_not_scored():
     llm, _ = scripted("none of them")
     found = nugget_scores(
