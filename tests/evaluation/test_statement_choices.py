@@ -108,6 +108,14 @@ def test_a_new_statement_beside_those_of_other_turns_is_told():
         assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [0.5, 0.0, 1.0]
 
 
+def test_each_new_statement_of_a_turn_counts_and_the_first_is_shown():
+    ours = system(
+        a_1=[("1", 3.0), ("I ski.", 2.0), ("I run.", 1.0)], a_3=[("3", 2.0), ("I ski.", 1.0)]
+    )
+    with pytest.warns(UserWarning, match="3 statements that the topics lack .such as 'I ski.'"):
+        ptkb_per_turn(ours, PTKB)
+
+
 def test_judgements_of_statements_are_a_frame_with_ids():
     ours = system(a_1=[("1", 1.0)], a_3=[("3", 1.0)])
     numbers = PTKB.assign(docno=PTKB["docno"].astype(int))
