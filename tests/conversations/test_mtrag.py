@@ -505,7 +505,11 @@ def test_a_domain_has_no_conversation_of_other_domains(un):
 @other_files
 @users_words_only
 def test_a_query_of_a_domain_has_its_number_behind_the_last_mark(files):
-    said = {"a<::>b<::>12": ("T?", "U?"), "a<::>b<::>2": ("|user|: V?",)}
+    said = {
+        "a<::>b<::>12": ("T?", "U?"),
+        "a<::>b<::>2": ("|user|: V?",),
+        "a<::>b<::>3": ("W?",),
+    }
     for kind in ("questions", "rewrite"):
         items = ({"_id": qid, "text": user(*texts)} for qid, texts in said.items())
         files(f"clapnq/clapnq_{kind}.jsonl", lines(*items))
@@ -514,5 +518,6 @@ def test_a_query_of_a_domain_has_its_number_behind_the_last_mark(files):
     assert [(turn.turn_id, turn.utterance, turn.resolved) for turn in chat.turns] == [
         (12, "U?", "U?"),
         (2, "|user|: V?", "|user|: V?"),
+        (3, "W?", "W?"),
     ]
-    assert [turn.history for turn in chat.turns] == [({"role": "user", "content": "T?"},), ()]
+    assert [turn.history for turn in chat.turns] == [({"role": "user", "content": "T?"},), (), ()]
