@@ -342,7 +342,7 @@ def _in_file(path: str, methods: Sequence[str] | None) -> dict[str, str]:
     lines = OF_THE_SAMPLE if path == SAMPLE else read_resources(path)
     taken = set(RESOURCE_NAMES) if methods is None else taken_by(methods_in(list(methods)))
     if taken & {"llm", "second_llm"}:
-        taken |= {"prompts", "statements"}
+        taken.add("prompts")
     return {name: text for name, text in lines.items() if name in taken}
 
 

@@ -145,6 +145,9 @@ def in_folder(tmp_path, monkeypatch):
     )
     (tmp_path / "other.toml").write_text('llm = "openai:c"\nreranker = "bi:x"\n')
     (tmp_path / "a=b.toml").write_text('llm = "openai:d"\n')
+    (tmp_path / "stated.toml").write_text(
+        'llm = "openai:f"\nsecond_llm = "openai:g"\nprompts = "own"\nstatements = "none"\n'
+    )
     return tmp_path
 
 
@@ -176,6 +179,14 @@ def in_folder(tmp_path, monkeypatch):
             {"names": ("ad",), "llm": "openai:e", "reranker": "bi:x"},
         ),
         (["ad", "--resources", "a=b.toml"], {"names": ("ad",), "llm": "openai:d"}),
+        (
+            ["ad", "--resources", "stated.toml"],
+            {"names": ("ad",), "llm": "openai:f", "prompts": "own", "statements": "none"},
+        ),
+        (
+            ["gtr_claude", "--resources", "stated.toml"],
+            {"names": ("gtr_claude",), "second_llm": "openai:g", "prompts": "own"},
+        ),
         (
             ["raw", "--resources", "llm=x", "--resources", "retriever=dense"],
             {"names": ("raw",), "llm": "x", "retriever": "dense"},
@@ -419,7 +430,8 @@ def test_judgements_are_of_dataset_file_or_folders(made, tmp_path):
     assert pairs(judged_by(None, str(made.path / "two.txt"), "1-1_2")) == one
     assert pairs(judged_by(None, None, "1-1_2", [str(made.runs / "raw")])) == one
     (tmp_path / "x.trec").write_text("1_1 Q0 a 1 2.0 x\n")
-    for paths in ([], [str(tmp_path / "x.trec")]):
+    file = str(tmp_path / "x.trec")
+    for paths in ([], [file], [str(made.runs / "raw"), file]):
         with pytest.raises(UsageError, match="nothing to evaluate against"):
             judged_by(None, None, None, paths)
     for dataset, qrels, source in [
@@ -450,6 +462,14 @@ def test_runs_and_texts_are_loaded_by_name(made, sample_index):
     assert text_loader_of(None) is None
     row = pd.DataFrame({"qid": ["1"], "docno": ["sample-walk-001:0"]})
     assert text_loader_of(sample_index).transform(row)["text"].str.len().item() > 0
+
+
+def test_a_folder_of_vectors_alone_has_texts(tmp_path, monkeypatch):
+    for kind in ("splade", "dense"):
+        (tmp_path / f"{kind}-2").mkdir()
+        (tmp_path / f"{kind}-2" / "ikat.json").write_text("{}")
+    monkeypatch.setattr(ikat.SpladeIndex, "opened", lambda index: None)  # it has no passages
+    assert text_loader_of(str(tmp_path)) == ikat.SpladeIndex(str(tmp_path)).text_loader()
 
 
 # What is printed

@@ -86,6 +86,19 @@ def test_names_wider_than_half_of_the_terminal_are_folded():
     assert lines(Table([], [names], []), 10) == ["system", "a system", "with a", "name", "raw"]
 
 
+def test_a_wide_letter_takes_the_room_of_two():
+    names = column("system", "日本語版", "raw")
+    assert lines(Table([], [names, *SCORES[:2]], []), 23) == [
+        "system        m0",
+        "日本語版   .1000",
+        "raw       1.0000",
+        "",
+        "system        m1",
+        "日本語版   .1000",
+        "raw       1.0000",
+    ]
+
+
 def test_every_column_of_names_is_in_each_block():
     judges = column("judge", "a", "b")
     assert lines(Table([], [NAMES, judges, *SCORES[:2]], []), 24) == [

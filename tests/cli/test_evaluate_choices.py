@@ -285,7 +285,7 @@ def test_costs_are_of_finished_runs_alone(call, made, tmp_path):
 
 @pytest.mark.parametrize("form", ["text", "csv"])
 def test_the_judge_of_qrels_and_its_agreement_are_beside_scores(call, made, tmp_path, form):
-    qrels = tmp_path / "judged"
+    qrels = tmp_path / "judged.qrels"
     qrels.write_text((made.path / "two.txt").read_text())
     words = ("evaluate", made.runs / "raw", "--qrels", qrels, "--format", form)
     without = call(*words)

@@ -210,6 +210,23 @@ def test_a_baseline_is_tested_by_the_unit_of_the_dataset(call, two, monkeypatch)
         asked.clear()
 
 
+def test_a_test_is_of_the_chosen_turns_of_the_dataset(call, two, monkeypatch):
+    asked = []
+
+    def find_silent(rankings, turns):
+        asked.append(list(turns))
+        raise Stop("no further")
+
+    finished = import_module("pyterrier_ikat.evaluation.finished_runs")
+    monkeypatch.setattr(finished, "known_dataset", lambda runs, name: asked.append(name))
+    monkeypatch.setattr("pyterrier_ikat.evaluation.scores.find_silent", find_silent)
+    (two / "few.trec").write_text("1-1_2 Q0 sample-walk-019:0 1 2.0 x\n")
+    chosen = ("--dataset", "ikat:sample", "--turns", "1-1_2", "--baseline", "few")
+    done = call("evaluate", two / "few.trec", *chosen, "--unit", "turn")
+    assert "no further" in done.stderr
+    assert asked == ["ikat:sample", ["1-1_2"]]
+
+
 def test_repeats_are_tested_by_the_same_clusters(monkeypatch):
     seen = []
 

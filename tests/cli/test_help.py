@@ -24,6 +24,11 @@ def test_every_command_has_a_section_an_example_and_option_help(name, call):
     assert all(one.help for one in main.commands[name].params if isinstance(one, click.Option))
 
 
+def test_resources_stand_together_in_their_order():
+    names = [option.name for option in main.commands["serve"].params]
+    assert names[1:5] == ["index", "llm", "reranker", "given"]
+
+
 def test_there_are_fourteen_commands_with_a_hundred_options(call):
     options = [
         one

@@ -583,6 +583,7 @@ OPTIONS |= {"out": "papers", "systems": None, "repeats": 1}
         ("x 3 --resources r", "r", {}, ["_reproduce"]),
         ("x 3 --resources r --plan", "r", {}, ["_plan"]),
         ("x 3 --repeats 2", {}, {"repeats": 2}, ["public", "public", "_reproduce"]),
+        ("x 3 --repeats 0", {}, {"repeats": 0}, ["public", "public", "_reproduce"]),
         ("x 3 --index i", {}, {"index": "i"}, ["public", "public", "_reproduce"]),
         ("x 3 --dataset d", {}, {"dataset": "d"}, ["public", "public", "_reproduce"]),
         ("x 3 --dataset d --plan", {}, {"dataset": "d"}, ["public", "public", "_plan"]),

@@ -185,6 +185,13 @@ def test_a_conversation_is_named_like_its_topic(tmp_path, topic, session):
     assert again.begun == {(session, 1): run.message}
 
 
+def test_a_system_sees_a_qid_without_white_space(tmp_path):
+    look = Look()
+    track = Track((("green tea", "ann", ("Which?", "And now?")),))
+    play(track, tmp_path / "run", system=look >> system_of(Model()))
+    assert [row["qid"] for row in look.seen] == ["green-tea_1", "green-tea_2"]
+
+
 def test_a_response_is_to_this_turn_and_these_words(tmp_path):
     run = InteractiveRun(tmp_path / "run", {"kind": "interactive"})
     run.receive(message())

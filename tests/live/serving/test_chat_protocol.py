@@ -533,6 +533,18 @@ REFUSED = [
         "model",
         "there is no model 'gpt-4': give one of talks, ranks",
     ),
+    (
+        says("Which tea?", model="m" * 61),
+        404,
+        "model",
+        f"there is no model '{'m' * 60}': give one of talks, ranks",
+    ),
+    (
+        says("Which tea?", model=None),
+        404,
+        "model",
+        "there is no model 'None': give one of talks, ranks",
+    ),
     (says(), 400, "messages", "at least 1 item"),
     (
         says("Hi", "Hello"),

@@ -177,7 +177,9 @@ def test_an_oversized_body_is_refused_before_it_is_kept(local):
 )
 def test_another_method_or_path_is_refused_in_openai_s_form(local, method, path, status):
     found, _, content = local.ask(method, path)
-    assert (found, json.loads(content)["error"]["type"]) == (status, "invalid_request_error")
+    error = json.loads(content)["error"]
+    assert (found, error["type"]) == (status, "invalid_request_error")
+    assert (error["message"] == "Method Not Allowed") == (status == 405)
 
 
 HEADERS = [

