@@ -296,7 +296,7 @@ def parse_rewrite_and_answer(text: str) -> tuple[str, str] | None:
     rewrite = in_object(words, _REWRITE_KEY)
     answer = in_object(words, _ANSWER_NAME)
     if rewrite is None or answer is None:
-        rewrite, answer = _labelled(without_fences(words))
+        rewrite, answer = _labelled(words)
     query = parse_rewrite(rewrite or "")
     passage = parse_passage(answer)
     return (query, passage) if query and passage else None

@@ -296,7 +296,7 @@ class Log:
         for event in self.events():
             try:
                 apply_event(dialogues, event)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (KeyError, TypeError, ValueError) as error:
                 raise DataError(
                     f"{self.path}: {str(event)[:80]} is no event ({error!r}): remove the folder "
                     "and run again"
@@ -373,7 +373,7 @@ def apply_event(dialogues: dict[str, Dialogue], event: Event) -> None:
     """Change the conversations, which are given by name, by an event.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: when it isn't an event.
+        KeyError, TypeError, ValueError: when it isn't an event.
     """
     kind = event["event"]
     if kind in STEPS:

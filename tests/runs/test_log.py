@@ -338,18 +338,27 @@ def test_what_a_writer_knows_has_the_values_of_the_disk(log):
     assert list(known.values()) == log.dialogues()
 
 
+def test_what_a_writer_knows_of_an_empty_log_grows(tmp_path):
+    log = Log.create(tmp_path / "new", HEADER)
+    known = log.known
+    assert log.known == {}
+    log.begin("1-1", "user-1")
+    assert list(known) == ["1-1"]
+
+
 @pytest.mark.parametrize(
     "event",
     [
         {"event": "session", "session": ["1-2"], "user": "u", "rubrics": {}, "more": {}},
         {"event": "session", "session": "1-2", "user": "u", "rubrics": {}, "more": 7},
         {"event": "sent", "session": "1-9", "turn": 1, "seconds": 1.0},
+        {"event": "sent", "session": "1-1", "turn": 1},
         {"event": "turn", "session": "1-1", "number": 2},
         {**SECOND.record(), "event": "turn", "cited": ["Mint."]},
         {**SECOND.record(), "event": "turn", "sources": ["d1"]},
         {"events": ["end"]},
     ],
-    ids=["session", "more", "unknown session", "turn", "cited", "sources", "text"],
+    ids=["session", "more", "unknown session", "no seconds", "turn", "cited", "sources", "text"],
 )
 def test_an_event_of_another_form_is_shown(log, event):
     with log.path.open("a", encoding="utf-8") as file:

@@ -212,3 +212,11 @@ def test_empty_cells_are_not_written():
         '{"qid": "1_1", "passages": 3}\n',
         '{"qid": "1_2", "qutterance": "now?", "passages": 0}\n',
     ]
+
+
+@pytest.mark.parametrize("twice", ["topics", "results"])
+def test_a_frame_with_a_column_twice_is_refused(twice):
+    frames = {"topics": pd.DataFrame(ASKED), "results": pd.DataFrame(RANKED)}
+    frames[twice].insert(1, "qid", "1_1", allow_duplicates=True)
+    with pytest.raises(DataError, match="the frame has several columns 'qid'"):
+        list(turn_lines(**frames))
