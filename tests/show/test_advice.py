@@ -136,6 +136,7 @@ def test_agreement_is_the_share_of_common_passages_by_hand():
     assert pairs.loc["other", "third"].tolist() == pytest.approx([(1 + 0.5 + 0) / 3, 1.0])
     assert list(advice.turns) == ["1_3", "1_2", "1_1"]  # 1/3, (.5 + .75 + .5)/3 and 1 in common
     assert advice.systems.values.tolist() == [["one", 0.0], ["other", 0.0], ["third", 0.0]]
+    assert str(advice).count("third") == 3  # its cost, and two pairs
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -280,8 +280,9 @@ def test_a_cost_that_cannot_be_plotted_is_refused():
         plot_cost(table, {"a": spent, "c": spent})
     with pytest.raises(UsageError, match="no column AP"):
         plot_cost(table, {"a": spent, "b": spent}, measure="AP")
-    with pytest.raises(UsageError, match="against='x'"):
-        plot_cost(table, {"a": spent, "b": spent}, against="x")
+    for against in ("x", "known"):
+        with pytest.raises(UsageError, match=f"against='{against}' is unknown"):
+            plot_cost(table, {"a": spent, "b": spent}, against=against)
 
 
 def test_a_plot_inside_a_larger_figure_is_saved_with_it(tmp_path):
@@ -289,3 +290,13 @@ def test_a_plot_inside_a_larger_figure_is_saved_with_it(tmp_path):
 
     part = pyplot.figure(figsize=(2, 2)).subfigures(1, 2)[0]
     assert save_plot(part.subplots(), tmp_path / "part.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_a_plot_of_many_conversations_is_wide():
+    table = table_of("conversation", [str(number) for number in range(40)], 5, one=0.5)
+    assert plot_breakdown(table).get_figure().get_size_inches().tolist() == [12.0, 4.8]
+
+
+def test_a_cost_is_plotted_below_the_highest_score():
+    table = pd.DataFrame({"name": ["a"], "nDCG@5": [3.0], "turns": [4]})
+    assert plot_cost(table, {"a": Ledger()}).get_ylim()[1] > 3

@@ -254,3 +254,21 @@ def test_calls_of_a_large_page_are_cut_with_a_note(monkeypatch):
     [shown] = units(found)["1-1_1"].sides[0].steps[0].calls
     assert shown.messages == [{"role": "user", "content": "x" * 250 + " […]"}]
     assert [note[:29] for note in found.notes] == ["a note", "Prompts and completions are c"]
+
+
+def test_passages_of_a_turn_that_is_not_scored_are_missed_too():
+    rows = [("1_1", "a", 1.0), ("1_2", "x", 2.0), ("1_2", "a", 1.0)]
+    one = RunData("one", ranking(rows), {"1_1": {}, "1_2": {}}, parameters={"expression": "a"})
+    two = RunData("two", ranking(rows[:1]), {"1_1": {}}, parameters={"expression": "b"})
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "a", "label": 1})
+    material = Material("", {}, qrels, None, ())
+    found = units(_report_rankings([one, two], material, ["P@1"], 1, None, False))
+    assert found["1_2"].scores is None
+    assert found["1_2"].missed == ["a (label 1): one at rank 2"]
+
+
+def test_scores_of_folders_alone_bring_no_labels():
+    run = RunData("one", ONE, scores=pd.DataFrame({"qid": TURNS, "AP": [0.5, 0.5, 0.5]}))
+    found = _report_rankings([run], Material("", {}, None, None, ()), None, 20, None, False)
+    assert [measure.name for measure in found.measures] == ["AP"]
+    assert not found.labelled

@@ -329,3 +329,11 @@ def test_each_measure_is_tested_by_its_own_values():
     rows = compare_means(means, lacking, measures, clusters)
     assert rows[2][0].interval == ""  # a system lacks a value
     assert rows[2][1].side == "loss"
+
+
+def test_no_text_begins_an_element_or_a_comment_in_a_script():
+    assert in_script(["<!--", "<b>"]) == '["\\u003c!--","\\u003cb>"]'
+
+
+def test_names_in_the_script_of_a_page_are_replaced_too():
+    assert "\\u0000" not in Report.of(content(names=["a\x00"])).html

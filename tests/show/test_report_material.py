@@ -258,6 +258,11 @@ def test_texts_come_from_frames_or_a_loader_and_a_lack_is_told(sample, ikat_data
             (None, None),
             r"datasets \(one on ikat:sample, two on ikat:2024\)",
         ),
+        (
+            [made_on("sample"), made_on("ikat:sample", "two"), made_on("ikat:2024", "three")],
+            (None, None),
+            r"datasets \(one on ikat:sample, two on ikat:sample, three on ikat:2024\)",
+        ),
         ([PLAIN], (None, "provenance"), "the qrels 'provenance' don't belong to a dataset"),
         ([PLAIN], ("ikat:sample", "ptkb"), "the qrels ptkb of ikat:sample judge statements"),
     ],
@@ -467,3 +472,8 @@ def test_a_turn_of_a_folder_has_its_words_queries_and_calls(folders):
     assert "searched" not in run.turns["1-1_2"]
     assert list(run.turns) == ["1-1_1", "1-1_2"]
     assert run.calls["1-1_1"] == [Call("answer", "a", [], "x")]
+
+
+def test_a_query_that_is_not_known_was_not_searched():
+    (run,) = read_runs(FRAME.assign(query=[float("nan"), "tea"]))
+    assert run.turns == {"1_1": {}}

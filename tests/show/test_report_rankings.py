@@ -166,6 +166,12 @@ def test_without_qrels_the_run_folders_figures_are_shown(runs, expected):
             "two and one were measured by other measures or on",
         ),
         (
+            [kept("one", qid=["1_1", "1_2"], AP=[0.5, 0.5]), kept("two", AP=[0.5])],
+            None,
+            (["1_1"],),
+            "two and one were measured by other measures or on",
+        ),
+        (
             [kept("one", AP=[0.5]), kept("two", RR=[0.5])],
             None,
             (["1_1"],),

@@ -259,6 +259,33 @@ def ranks(text):
             "1, qr does not find it. 3 more relevant passages came in or out.",
         ),
         (AP, {"a": 1}, "", "a", 0.5, "qr leads by .5000 in AP(rel=1)."),
+        (  # what the winner has behind the cutoff came in, too
+            nDCG @ 2,
+            {"a": 1},
+            "a y x",
+            "x a",
+            0.3691,
+            "qr leads by .3691 in nDCG@2. qr finds a (label 1) at rank 1, aqd at 2 (+.3691). "
+            "In aqd x, not judged, came in at rank 1.",
+        ),
+        (  # what the winner has before the relevant passage, too, didn't come in
+            AP,
+            {"a": 1},
+            "y x a",
+            "x u w a",
+            0.0833,
+            "qr leads by .0833 in AP(rel=1). qr finds a (label 1) at rank 3, aqd at 4. "
+            "In aqd u, not judged, came in at rank 2; w, not judged, came in at rank 3.",
+        ),
+        (  # a passage that counts as much in both is not named
+            P @ 3,
+            {"a": 1, "b": 1},
+            "a b",
+            "a x",
+            0.3333,
+            "qr leads by .3333 in P(rel=1)@3. qr finds b (label 1) at rank 2, aqd does not find "
+            "it (+.3333). In aqd x, not judged, came in at rank 2.",
+        ),
         (  # the intruders are those before the passage of the largest gain
             AP,
             {"a": 1, "b": 1},
@@ -309,6 +336,12 @@ def test_equal_losses_have_the_last_read_first():
         (RR, "a x", "a y", ": both rank the relevant passages alike."),
         (RR, "a b", "a", "."),
         (RR, "x", "a", "."),
+        (
+            RR @ 2,
+            "x y a",
+            "x y z",
+            ": neither qr nor aqd finds a relevant passage among its first 2.",
+        ),
         (
             nDCG @ 1,
             "x a",

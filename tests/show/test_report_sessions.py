@@ -114,6 +114,7 @@ def test_a_step_of_an_empty_turn_says_what_is_missing():
     [
         ({"sources": FOUND}, "2 of 3 sources"),
         ({"sources": FOUND[:2]}, "2 sources"),
+        ({"sources": FOUND, "citations": {"a": 2.0, "b": 1.0, "c": 0.5}}, "2 of 3 sources"),
         ({"sources": FOUND[:1], "citations": {"a": 1.0}}, "1 source"),
         ({"sources": FOUND[:1], "citations": {"a": 1.0, "b": 1.0}}, "1 source, 2 passages cited"),
         ({"citations": {"a": 1.0, "b": 1.0, "c": 1.0}}, "2 of 3 cited passages"),
@@ -387,3 +388,16 @@ def test_a_page_has_its_scores_and_the_logged_baseline(log, monkeypatch):
     assert further == ["sessions", "satisfied", "turns", "seconds"]
     expressions = {name: lines[0] for name, lines in content.made.items()}
     assert expressions == {"one": "one()", "two": "two()"}
+
+
+@pytest.mark.parametrize(
+    ("spend", "facts"),
+    [
+        (Spend(1, cost=0.0), "2.0 s, 1 LLM call, 0.0000 USD"),
+        (Spend(known=1, worth=0.5), "2.0 s, 1 LLM call, 0.5000 USD"),
+        (Spend(known=1, worth=None), "2.0 s, 1 LLM call"),
+    ],
+    ids=["free", "from the cache", "of unknown worth"],
+)
+def test_a_step_has_the_price_of_its_completions(spend, facts):
+    assert side(turn(spend=spend)).steps[0].facts == facts

@@ -316,3 +316,22 @@ def test_a_query_is_known_by_the_words_of_the_data(query, source):
     run = RunData("x", ranking([("1_1", "a", 1.0)]), {"1_1": {"searched": [query]}})
     [group] = build_conversations([run], Material("mine", data, None, None, ()), {}, {})
     assert notes(group.units[0].sides[0]) == {source: [query]}
+
+
+def test_a_frame_brings_the_rewrite_of_the_data():
+    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": {"qresolved": "Which tea?"}})
+    assert seen([run], NOTHING)[0].units[0].references == [("Manual rewrite", "Which tea?")]
+
+
+def test_a_statement_that_changes_has_its_last_words():
+    turns = {"1_1": {"qptkb": {"1": "I ski."}}, "1_2": {"qptkb": {"1": "I do not ski."}}}
+    run = RunData("x", ranking([("1_1", "a", 1.0)]))
+    [group] = build_conversations([run], Material("mine", turns, None, None, ()), {}, {})
+    assert group.persona == {"1": "I do not ski."}
+
+
+def test_a_turn_without_passages_shows_its_calls():
+    call = Call("answer", "Answer()", [], "x")
+    run = RunData("x", ranking([]), {"1_1": {}}, parameters={"x": 1}, calls={"1_1": [call]})
+    [step] = seen([run], NOTHING)[0].units[0].sides[0].steps
+    assert (step.remarks, step.calls) == (["no passage found"], [call])

@@ -242,6 +242,12 @@ def test_a_plan_takes_its_turns_once():
     assert ikat.plan({"x": system}, TOPICS)["calls"].tolist() == [4]
 
 
+def test_a_plan_of_given_turns_needs_none_of_their_columns():
+    given = pd.DataFrame({"qid": ["1-1_1"]})
+    planned = ikat.plan({"x": ikat.AllUtterances() >> Finds("a")}, "ikat:sample", topics=given)
+    assert planned["system"].tolist() == ["x"]
+
+
 def test_turns_that_a_system_leaves_out_are_told(tmp_path):
     systems = {"all": Finds("a"), "few": Finds("a", only=("1_1", "1_2"))}
     done = ikat.run(systems, topics=TOPICS, qrels=QRELS, out=tmp_path, measures=["RR"])
@@ -447,3 +453,14 @@ def test_a_number_names_a_baseline_in_the_order_that_was_given():
         table = ikat.experiment(systems, **data(), measures=["RR"], baseline=baseline, unit="turn")
         wins = table["RR(rel=1) +"].astype(object)
         assert wins.where(wins.notna(), None).tolist() == better
+
+
+def test_a_number_counts_systems_and_no_repeats():
+    model, _ = scripted(*["tea"] * 6)
+    systems = {"x": ikat.Rewrite(model) >> Finds("a"), "y": Finds("a", "b", "c")}
+    with pytest.warns(ikat.study.RepeatsWarning):
+        table = ikat.experiment(
+            systems, **data(), measures=["RR"], baseline=1, repeats=2, unit="turn"
+        )
+    assert table["name"].tolist() == ["x", "x.repeat-2", "y"]
+    assert table["RR(rel=1) -"].isna().tolist() == [False, False, True]

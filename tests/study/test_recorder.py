@@ -200,6 +200,7 @@ LEDGER = SPENT.frame().to_csv(index=False)
         (None, '{"ledger_rows": 2}', "can't be read"),
         (LEDGER, '{"ledger_rows": 3}', "2 of 3 rows"),
         (LEDGER.splitlines()[0] + "\n", '{"ledger_rows": 2}', "0 of 2 rows"),
+        (LEDGER, '{"ledger_rows": "two"}', "can't be read"),
     ],
 )
 def test_an_unreadable_ledger_of_a_finished_run_is_an_error(tmp_path, written, parameters, told):

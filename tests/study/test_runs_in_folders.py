@@ -17,6 +17,7 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate.respond import ABSTENTION
 from pyterrier_ikat.llms import llm
 from pyterrier_ikat.llms.failures import BatchUnderWay, BudgetExceeded
+from pyterrier_ikat.llms.ledger import Budget
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.store.files import lock_folders
@@ -314,6 +315,14 @@ def test_a_spent_budget_stops_the_systems_behind_it(tmp_path):
     with pytest.raises(BudgetExceeded):
         run({"x": Finds(error=spent), "y": second}, tmp_path)
     assert second.seen == []
+
+
+def test_a_budget_of_nothing_is_one_of_the_folder(tmp_path):
+    model, _ = scripted()
+    model.budget = Budget(price_in=1.0, price_out=1.0, limit=0.0)
+    with pytest.raises(BudgetExceeded) as raised:
+        run({"x": ikat.Rewrite(model) >> Finds()}, tmp_path)
+    assert raised.value.where == str(tmp_path)
 
 
 def test_a_run_that_another_process_makes_stops_all_before(tmp_path):
