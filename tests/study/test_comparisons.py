@@ -10,6 +10,7 @@ from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.llms import Backend, Reply
 from pyterrier_ikat.methods import Method
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
@@ -230,6 +231,8 @@ def test_repeats_are_rows_folders_and_chains(tmp_path):
     assert len(backend.asked) == 9
     assert done.table["name"].tolist() == ["x", "y"]
     assert done.folders["x.repeat-2"].parameters()["repeat"] == 2
+    assert done.folders["x.repeat-2"].parameters()["method"] == "x"
+    assert (tmp_path / "x.repeat-2" / "run.trec").read_text().endswith(" x.repeat-2\n")
     assert "repeat" not in done.folders["x"].parameters()
 
 
@@ -386,6 +389,7 @@ def test_turns_without_judged_passages_are_told_below_the_table(tmp_path):
     few = Finds("a", only=("1_1", "1_2"))
     table = ikat.experiment({"few": few}, **data(), measures=["RR"])
     assert table["turns"].tolist() == [3]
+    assert table.attrs["turns"][-1] == "few lacks 1 judged turn, counted 0: 2_1."
     done = ikat.run({"few": Finds("a", only=("1_1", "1_2"))}, **data(out=tmp_path))
     assert [note for note in done.shown().notes if "2_1" in note]
 
@@ -455,12 +459,27 @@ def test_a_number_names_a_baseline_in_the_order_that_was_given():
         assert wins.where(wins.notna(), None).tolist() == better
 
 
+class Chains(Backend):
+    """A model that remembers the repeat of each request."""
+
+    model, identity = "chains", {"provider": "fake", "model": "chains", "params": {}}
+
+    def __init__(self):
+        self.seen = []
+
+    def complete(self, requests):
+        self.seen += [request.chain for request in requests]
+        return [Reply("tea") for _ in requests]
+
+
 def test_a_number_counts_systems_and_no_repeats():
-    model, _ = scripted(*["tea"] * 6)
-    systems = {"x": ikat.Rewrite(model) >> Finds("a"), "y": Finds("a", "b", "c")}
+    backend = Chains()
+    rewrite = ikat.Rewrite(ikat.llm(backend))
+    systems = {"x": rewrite >> Finds("a"), "y": Finds("a", "b", "c")}
     with pytest.warns(ikat.study.RepeatsWarning):
         table = ikat.experiment(
             systems, **data(), measures=["RR"], baseline=1, repeats=2, unit="turn"
         )
     assert table["name"].tolist() == ["x", "x.repeat-2", "y"]
     assert table["RR(rel=1) -"].isna().tolist() == [False, False, True]
+    assert backend.seen == [0, 0, 0, 1, 1, 1]

@@ -41,6 +41,7 @@ def test_a_frame_in_the_first_place_means_pyterriers_order():
     mixed = given("ikat:sample", QRELS, ["P@5"])
     assert (mixed["dataset"], mixed["measures"]) == ("ikat:sample", ["P@5"])
     assert mixed["qrels"] is QRELS
+    assert given("ikat:sample", QRELS)["qrels"] is QRELS
     assert given("ikat:sample", None, "raw", measures="P@5") == {
         "dataset": "ikat:sample",
         "measures": "P@5",

@@ -119,17 +119,20 @@ def test_hidden_statements_are_a_deviation(words):
 
 
 def test_a_folder_of_several_kinds_says_that_words_are_searched(both, words):
-    [note] = opened(index=both).deviations
-    assert note.startswith(f"{both} holds bm25, dense: words are searched (bm25)")
-    assert "retriever='dense'" in note
+    for index in (both, ikat.Index(both)):
+        [note] = opened(index=index).deviations
+        assert note.startswith(f"{both} holds bm25, dense: words are searched (bm25)")
+        assert "retriever='dense'" in note
     for resources in ({"index": words}, {"index": both, "retriever": "bm25"}):
         assert opened(**resources).deviations == []
 
 
 def test_an_argument_goes_to_the_methods_that_have_it(words):
-    plain, deep = open_systems(["raw", "mq4cs"], index=words, llm="recorded:sample", n=2)
-    assert "n" not in plain.method.values
-    assert deep.method.values["n"] == 2
+    given = {"index": words, "llm": "recorded:sample"}
+    for names in (["raw", "mq4cs"], ["mq4cs", "raw"]):
+        systems = {system.method.expression: system for system in open_systems(names, **given, n=2)}
+        values = [system.method.values.get("n") for system in systems.values()]
+        assert sorted(values, key=str) == [2, None]
     with pytest.raises(UsageError, match="there is no option 'n'"):
         opened(index=words, n=2)
 

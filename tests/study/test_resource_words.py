@@ -280,6 +280,26 @@ def test_an_own_stage_is_a_transformer_or_function_of_its_file(tmp_path):
     assert own_stage(transformer) is transformer
 
 
+def test_a_function_that_a_file_imports_is_not_its_own(tmp_path):
+    path = tmp_path / "my.py"
+    path.write_text("from os.path import join\n")
+    with pytest.raises(UsageError, match="it has no transformer and no function"):
+        own_stage(f"{path}:join")
+
+
+def test_rerankers_of_the_index_may_be_a_tuple():
+    index, model = Index(), scripted()[0]
+    both = (lambda given: Searches(given, 5), lambda given: Searches(given, 6))
+    made = Resources(index=index, llm=model, reranker=both)._of_index("reranker", both)
+    assert [stage.num_results for stage in made] == [5, 6]
+
+
+def test_a_paper_is_compared_with_the_name_that_was_given():
+    entry = Method("m", reranked, models={"reranker": "tiny"})
+    given = {"llm": "recorded:sample", "retriever": Searches()}
+    assert opened(entry, **given, reranker="bi:tiny").deviations == []
+
+
 def test_prompts_and_hidden_statements_are_no_matter_of_a_method():
     given = Resources.of({"prompts": "folder", "statements": None}, [Method("m", words)])
     assert (given.prompts, given.statements) == ("folder", None)
@@ -336,6 +356,28 @@ class Server(Searches):
 
     def facts(self):
         return Facts("", False, "words")
+
+
+class ServerOfWords(Searches):
+    """Stands for a server's BM25."""
+
+    def __init__(self, url, num_results=1000, k1=None, b=None):
+        super().__init__(None, num_results, k1, b)
+        self.url = url
+
+    def facts(self):
+        return Facts("", True, "BM25")
+
+
+def test_a_server_of_words_gets_the_papers_bm25(monkeypatch):
+    monkeypatch.setattr(resources, "Remote", ServerOfWords)
+    for bm25, expected in (({"k1": 1.2, "b": 0.75}, (1.2, 0.75)), ({}, (0.9, 0.4))):
+        entry = Method("m", words, bm25=bm25, models={"retriever": "SPLADE"})
+        asked = Resources(retriever="https://host").build(entry)[1]
+        assert (asked.num_results, asked.k1, asked.b) == (7, *expected)
+        assert described(entry, retriever="https://host") == [
+            f"retriever: the paper has SPLADE, this run BM25 k1={expected[0]} b={expected[1]}"
+        ]
 
 
 def test_a_server_is_asked_for_the_depth_of_the_method(monkeypatch):

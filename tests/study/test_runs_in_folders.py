@@ -297,6 +297,7 @@ def test_spare_resources_and_prompts_are_given_to_nobody(tmp_path):
     given = {"retriever": Finds(), "llm": "recorded:sample", "prompts": str(tmp_path)}
     [raw] = open_systems("raw", **given, spare=spare)
     assert raw.models == []
+    assert raw.resources.llm is None
     with pytest.raises(UsageError, match="no system uses prompts"):
         open_systems("raw", **given, spare=("llm",))
     with pytest.raises(UsageError, match="no system uses llm"):
@@ -407,3 +408,28 @@ def test_a_measure_of_ones_own_is_shown_and_never_stored(tmp_path):
     stored = done.folders["x"].measures().columns.tolist()
     assert stored[0] == "P(rel=1)@1"
     assert "Half" not in stored
+
+
+def test_models_of_one_ledger_count_once(tmp_path):
+    first, _ = scripted("tea", "milk", "ale")
+    second = llm(Scripted("a", "b", "c"), ledger=first.ledger)
+    done = run({"x": ikat.Rewrite(first) >> ikat.Answer(second) >> Finds()}, tmp_path)
+    assert done.ledger.frame().set_index("stage")["calls"].to_dict() == {"rewrite": 3, "answer": 3}
+
+
+def test_what_has_no_key_counts_in_its_own_batch(tmp_path):
+    model, _ = scripted("", "Yes.", "No.")
+    found = Finds() >> pt.apply.generic(lambda rows: rows.assign(text="x"))
+    system = found >> ikat.Respond(model, on_error="fallback")
+    run({"x": system}, tmp_path, turns_at_once=1)
+    assert pd.read_csv(tmp_path / "x" / "ledger.csv")["fallbacks"].tolist() == [1]
+
+
+def test_a_stage_that_cannot_be_identified_is_named_once(tmp_path):
+    keeps = pt.apply.generic(lambda rows: rows)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            run({"x": keeps >> Finds() >> keeps}, tmp_path)
+    [message] = [str(each.message) for each in told if each.category is AlikeWarning]
+    assert message.count("stage pt.apply") == 1

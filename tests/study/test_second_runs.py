@@ -347,7 +347,9 @@ def test_what_another_system_left_beside_a_finished_run_goes(tmp_path):
 
 
 def test_passages_of_one_score_are_stored_in_their_order(tmp_path):
-    done = run({"x": Finds(t1_1=["b", "a", "c"])}, tmp_path, measures=["P@1"])
+    judged = QRELS.assign(docno=["c", "b"])
+    given = {"measures": ["P@1"], "qrels": judged}
+    done = run({"x": Finds(t1_1=["b", "a", "c"])}, tmp_path, **given)
     stored = done.folders["x"].results()
     first = stored[stored["qid"] == "1_1"]
     assert first["docno"].tolist() == ["b", "a", "c"]

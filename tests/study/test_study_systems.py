@@ -177,6 +177,8 @@ def test_equal_stages_are_loaded_once_and_their_index_too(index):
     systems = [System.of(index.bm25() >> Loads(), name) for name in ("a", "b")]
     load_models(systems)
     assert Loads.asked == 1
+    load_models([System.of(ikat.RRF(FINDS, index.bm25() >> Loads()))])
+    assert Loads.asked == 2
 
 
 def test_indexes_for_texts_alone_are_not_searched(index, tmp_path):

@@ -227,3 +227,15 @@ def test_own_prompts_may_be_in_the_home_folder(tmp_path, monkeypatch):
     given = {"llm": "recorded:sample", "retriever": Finds(), "prompts": "~/prompts"}
     [system] = open_systems("ad", **given)
     assert str(tmp_path) in repr(system.pipeline)
+
+
+def test_prompts_of_one_name_in_a_stage_all_count(tmp_path):
+    folders = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "answer.jinja").write_text(f"{name}: {{{{ question }}}}")
+        folders.append(str(tmp_path / name))
+    model = ikat.llm("recorded:sample")
+    answers = [ikat.Answer(model, prompts=folder) >> Finds() for folder in folders]
+    checksums = System.of(ikat.RRF(*answers)).parameters()["prompts"]["1 answer"].split()
+    assert len(set(checksums)) == 2
