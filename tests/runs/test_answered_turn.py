@@ -326,3 +326,10 @@ def test_heard_drafts_stand_before_the_frames_answer():
     assert Turn.of(1, "tea?", frame).draft == "the last draft"
     responded = Turn.of(1, "tea?", frame.assign(used=True), draft="all drafts")
     assert (responded.draft, responded.response) == ("all drafts", "the last draft")
+
+
+def test_ids_of_passages_are_texts():
+    found = pd.DataFrame({"qid": ["1_1"], "docno": [7], "score": [2.5], "rank": [0]})
+    turn = Turn.of(1, "tea?", found)
+    assert turn.citations == {"7": 2.5}
+    assert turn.sources[0].docno == "7"

@@ -208,3 +208,9 @@ def test_a_score_has_as_few_digits_as_a_32_bit_float_needs(tmp_path):
     write_run(ranked(("1_1", "a", 0.3, 0), ("1_1", "b", 0.1, 1)), tmp_path / "x.trec")
     written = [line.split()[4] for line in (tmp_path / "x.trec").read_text().splitlines()]
     assert written == ["0.3", "0.1"]
+
+
+def test_a_folder_of_folders_is_not_overwritten(tmp_path):
+    (tmp_path / "aqd" / "thesis").mkdir(parents=True)
+    with pytest.raises(UsageError, match="is not empty and holds no finished run"):
+        RunFolder(tmp_path / "aqd").reusable({})

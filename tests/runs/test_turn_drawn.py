@@ -231,3 +231,13 @@ def test_a_labelled_text_has_no_blanks_around_it():
 def test_an_exchange_begins_with_words_and_ends_with_its_cost():
     turn = Turn(1, "Which tea?", "Mint.", seconds=2.0)
     assert plain(exchange_drawn(turn)).split("\n") == ["Which tea?", "", "Mint.", "", "(2.0 s)"]
+
+
+def test_a_drawing_for_a_notebook_prints_nothing(capsys):
+    assert "Mint." in as_html(Turn(1, "Which tea?", "Mint."))
+    assert capsys.readouterr().out == ""
+
+
+def test_the_words_of_a_user_are_drawn_without_controls():
+    turn = Turn(1, "Which\x1b[2J tea?", "Mint.")
+    assert plain(exchange_drawn(turn)).split("\n")[0] == "Which [2J tea?"
