@@ -401,7 +401,9 @@ class Chat:
 def test_judgements_are_read_and_who_filled_them_is_told(tmp_path, monkeypatch):
     path = tmp_path / "mine.txt"
     path.write_text("1-1_1 0 a 2\n")
-    (tmp_path / "mine.txt.json").write_text('{"judged_by": "x", "filled": "x filled 1 label"}')
+    (tmp_path / "mine.txt.json").write_text(
+        '{"judged_by": "x", "style": "y", "filled": "x filled 1 label"}'
+    )
     assert find_material([PLAIN], None, str(path), LOADER).notes[0] == "x filled 1 label."
     with pytest.raises(UsageError, match="don't belong to a dataset"):
         find_material([PLAIN], None, tmp_path, LOADER)
