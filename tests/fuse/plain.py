@@ -6,6 +6,10 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.fuse.subqueries import (
+    TurnLists,
+)
 from pyterrier_ikat.operator import Operator
 
 TURNS = pd.DataFrame({"qid": ["t", "u"], "query": ["tea?", "coffee?"]}, dtype=object)
@@ -203,3 +207,21 @@ def column_of(frame, name):
     for qid, value in zip(frame["qid"], frame[name], strict=True):
         assert values.setdefault(qid, value) == value
     return values
+
+
+def lists_of(*lists):
+    """One turn with these lists of docnos."""
+    docnos = []
+    parts = []
+    for of_list in lists:
+        parts.append(slice(len(docnos), len(docnos) + len(of_list)))
+        docnos += of_list
+    return TurnLists(np.arange(len(docnos)), column(docnos).to_numpy(), parts)
+
+
+def without(*names):
+    return pt.apply.generic(lambda rows: rows.drop(columns=list(names)))
+
+
+def with_column(**values):
+    return pt.apply.generic(lambda rows: rows.assign(**values))

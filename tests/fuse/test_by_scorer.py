@@ -12,13 +12,93 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fuse.plain import Table, expanded
+from fuse.plain import (
+    TURNS,
+    Finds,
+    Table,
+    expanded,
+    numbers,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
-from pyterrier_ikat.errors import counted
+from pyterrier_ikat.errors import DataError, counted
+from pyterrier_ikat.fuse import by_scorer
+
+# Pairs and their scores
+
+
+@pytest.mark.parametrize(
+    ("at_once", "groups"),
+    [
+        (100, [([0, 1, 0, 1, 2, 3, 4, 3, 4], [0, 0, 1, 1, 2, 3, 3, 4, 4])]),
+        (5, [([0, 1, 0, 1, 2], [0, 0, 1, 1, 2]), ([3, 4, 3, 4], [3, 3, 4, 4])]),
+        (
+            1,
+            [
+                ([0, 1, 0, 1], [0, 0, 1, 1]),
+                ([2], [2]),
+                ([3, 4, 3, 4], [3, 3, 4, 4]),
+            ],
+        ),
+    ],
+)
+def test_pairs_of_whole_turns_are_made_in_groups(monkeypatch, at_once, groups):
+    monkeypatch.setattr(by_scorer, "PAIRS_AT_ONCE", at_once)
+    turn = numbers(0, 0, 1, 2, 2)
+    sub_turn = numbers(0, 0, 1, 2, 2)
+    found = []
+    for candidates, subs in by_scorer._pair_up(turn, sub_turn):
+        found.append((candidates.tolist(), subs.tolist()))
+    assert found == groups
+    [(candidates, subs)] = by_scorer._pair_up(numbers(), numbers())
+    assert (len(candidates), len(subs)) == (0, 0)
+
+
+def test_a_pair_has_the_passages_columns_and_the_sub_querys_own():
+    frame = expanded({"t": ["a", "b"]}).assign(qturn=3, url="x")
+    pairs = by_scorer._take_pairs(frame, numbers(1, 0), numbers(0, 1))
+    assert pairs.drop(columns=["rank", "score"]).to_dict("list") == {
+        "docno": ["b", "a"],
+        "text": ["text of b", "text of a"],
+        "url": ["x", "x"],
+        "qid": ["t::0", "t::1"],
+        "query": ["t sub 0", "t sub 1"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("scored", "positions"),
+    [
+        ([("t", "a"), ("t", "b"), ("u", "a")], [0, 1, 2]),
+        ([("u", "a"), ("t", "b")], [2, 1]),
+        ([("t", "c"), ("u", "b"), ("t", "a")], [-1, -1, 0]),
+        ([("v", "a")], [-1]),
+        ([("u", "a"), ("t", "b"), ("t", "a")], [2, 1, 0]),  # the same passages in the same order
+        ([], []),
+    ],
+)
+def test_scored_rows_are_found_by_turn_and_passage(scored, positions):
+    rows = pd.DataFrame({"qid": ["t", "t", "u"], "docno": ["a", "b", "a"]})
+    frame = pd.DataFrame(scored, columns=["qid", "docno"])
+    assert by_scorer._find_positions(rows, frame).tolist() == positions
+
+
+def test_scores_are_put_in_the_order_of_the_rows():
+    frame = expanded({"t": ["ab"]})
+    scores = by_scorer._score_every_row(Table(lambda query, docno: ord(docno)), frame)
+    assert scores.tolist() == [97.0, 98.0]
+    for change, told in (
+        (lambda rows: rows[:1], "returned 1 score for 2 pairs"),
+        (lambda rows: rows.iloc[[0, 0]], "returned a passage twice"),
+        (lambda rows: rows.assign(docno=["a", "z"]), "returned passage z for turn t::0"),
+    ):
+        scorer = pt.apply.generic(lambda rows, change=change: change(rows.assign(score=1.0)))
+        with pytest.raises(DataError, match=told):
+            by_scorer._score_every_row(scorer, frame)
+
 
 # Against a text of the turn
 
@@ -122,6 +202,44 @@ def test_what_is_wrong_with_a_scorer_is_named(change, message):
             ikat.RerankAgainst(scorer, "qanswer")(found)
 
 
+def test_the_text_to_rank_by_is_the_scorers_query_alone():
+    lists = expanded({"t": ["ab"], "u": ["c"]}).assign(qanswer=column(["one", "one", "two"]))
+    scorer = Table(lambda query, docno: {"a": 1, "b": 2, "c": 3}[docno])
+    fused = ikat.RerankAgainst(scorer, "qanswer", 1)(lists)
+    assert scorer.seen[0]["query"].tolist() == ["one", "one", "two"]
+    assert fused[["qid", "query", "docno", "score", "rank"]].values.tolist() == [
+        ["t", "t?", "b", 2.0, 0],
+        ["u", "u?", "c", 3.0, 0],
+    ]
+
+
+def test_turns_without_a_text_are_counted_once():
+    lists = expanded({"t": ["ab"], "u": ["c"]}).assign(qanswer=column([None, None, "yes"]))
+    with pytest.raises(DataError, match=r"^1 turn has no qanswer to re-rank by \(t\): fill"):
+        ikat.RerankAgainst(Table(), "qanswer")(lists)
+
+
+def test_a_scorer_gets_ranks_and_scores_of_the_pool():
+    keeps = pt.apply.generic(lambda rows: rows)
+    lists = expanded({"t": ["ab", "cb"]})
+    scored = ikat.RerankAgainst(keeps, "qanswer")(lists)
+    pool = ikat.Union()(lists)
+    assert scored[["docno", "score", "rank"]].values.tolist() == [
+        ["a", 3.0, 0],
+        ["c", 2.0, 1],
+        ["b", 1.0, 2],
+    ]
+    assert scored["score"].tolist() == pool["score"].tolist()
+
+
+def test_a_scorer_gets_no_vector_of_another_query():
+    scorer = Table()
+    lists = expanded({"t": ["xy"]}).drop(columns=["qid_0", "qsub", "query_0"])
+    found = ikat.RerankAgainst(scorer, "qanswer")(lists.assign(query_toks="of t?", query_vec=1))
+    for frame in (*scorer.seen, found):
+        assert not {"query_toks", "query_vec"} & set(frame.columns)
+
+
 # The mean over sub-queries and scorers
 
 
@@ -136,6 +254,20 @@ def asked(turns, weights=None):
     if weights is not None:
         found["qweight"] = [weights[turn][sub] for turn, sub in rows]
     return found
+
+
+def test_candidates_of_a_turn_are_ranked_by_mean_and_cut():
+    lists = expanded({"t": ["ab", "c"], "u": ["c"]}).assign(qweight=[3.0, 3.0, 1.0, 2.0])
+    scorer = Table(lambda query, docno: {"a": 0, "b": 4, "c": 8}[docno] * (query[-1] == "0"))
+    fused = ikat.MeanScore([scorer, Table(lambda query, docno: 2.0)], num_results=2)(lists)
+    assert fused[["qid", "query", "docno", "score", "rank"]].values.tolist() == [
+        ["t", "t?", "c", 4.0, 0],  # (3/4 * 8 + 1/4 * 0) / 2 + 1
+        ["t", "t?", "b", 2.5, 1],
+        ["u", "u?", "c", 5.0, 0],
+    ]
+    assert "qweight" not in fused.columns
+    plain = lists.drop(columns=["qid_0", "qsub", "query_0"])
+    assert "qweight" not in ikat.MeanScore([scorer])(plain).columns
 
 
 @given(st.data())
@@ -183,11 +315,15 @@ def test_the_worked_example():
 
 
 words = st.text("abcde", min_size=1, max_size=4)
+
+
 lists_of_turn = st.lists(
     st.tuples(words, st.lists(st.sampled_from("uvwxyz"), unique=True, min_size=1)),
     min_size=1,
     max_size=4,
 )
+
+
 turns_of_lists = st.dictionaries(
     st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), lists_of_turn, min_size=1
 )
@@ -326,6 +462,46 @@ def test_weights_of_sub_queries_that_cannot_be_used_are_named(operator, weights)
         operator(found)
 
 
+def test_negative_scores_that_differ_by_rounding_alone_tie():
+    """x: -.1 - .2 - .3, y: -.3 - .2 - .1, which differ in the last bit; x is found first."""
+    scores = {"x": (-0.1, -0.2, -0.3), "y": (-0.3, -0.2, -0.1)}
+    scorers = []
+    for number in range(3):
+        scorers.append(by_docno({"x": scores["x"][number], "y": scores["y"][number]}))
+    assert sum(scores["x"]) != sum(scores["y"])
+    found = ikat.MeanScore(scorers)(expanded({"t": ["xy"]}))
+    assert found["docno"].tolist() == ["x", "y"]
+
+
+def test_equal_means_of_several_groups_tie(monkeypatch):
+    """The three scores of x and y are the same, and their sums differ in the last bit."""
+    monkeypatch.setattr(by_scorer, "PAIRS_AT_ONCE", 1)
+    scores = {"x": (0.1, 0.2, 0.3), "y": (0.3, 0.2, 0.1)}
+    queries = {"sub 0": 0, "sub 1": 1, "sub 2": 2}
+    assert sum(scores["x"]) != sum(scores["y"])
+    scorer = Table(lambda query, docno: -scores[docno][queries[query[2:]]])
+    found = ikat.MeanScore([scorer])(expanded({"t": ["xy"] * 3, "u": ["xy"] * 3}))
+    assert found[["qid", "docno"]].values.tolist() == [
+        ["t", "x"],
+        ["t", "y"],
+        ["u", "x"],
+        ["u", "y"],
+    ]
+
+
+def test_a_foreign_scorer_changes_no_frame_of_the_next():
+    def overwrites(rows):
+        rows["query"] = rows["text"] = "overwritten"
+        return rows.assign(score=0.0)
+
+    seen = Table()
+    ikat.MeanScore([pt.apply.generic(overwrites), seen])(expanded({"t": ["a"]}))
+    assert seen.seen[0][["query", "text"]].values.tolist() == [["t sub 0", "text of a"]]
+
+
+# Arguments, columns and plans
+
+
 def test_wrong_arguments_are_refused_and_a_thousand_is_default():
     for scorers in ([], Table()):
         with pytest.raises(ikat.UsageError, match="give a list of at least one re-ranker"):
@@ -352,14 +528,6 @@ def test_empty_frames_give_full_ones_columns_without_a_model():
         assert set(full(no_rows).columns) == set(columns)
 
 
-def test_a_scorer_gets_no_vector_of_another_query():
-    scorer = Table()
-    lists = expanded({"t": ["xy"]}).drop(columns=["qid_0", "qsub", "query_0"])
-    found = ikat.RerankAgainst(scorer, "qanswer")(lists.assign(query_toks="of t?", query_vec=1))
-    for frame in (*scorer.seen, found):
-        assert not {"query_toks", "query_vec"} & set(frame.columns)
-
-
 class ReadsScores(Table):
     """A re-ranker that starts from earlier scores."""
 
@@ -379,12 +547,45 @@ def test_a_fusion_says_which_columns_it_and_its_scorers_read():
     assert ikat.WeightedSum().transform_inputs() == [["qid", "docno", "query", "rank", "score"]]
 
 
-def test_negative_scores_that_differ_by_rounding_alone_tie():
-    """x: -.1 - .2 - .3, y: -.3 - .2 - .1, which differ in the last bit; x is found first."""
-    scores = {"x": (-0.1, -0.2, -0.3), "y": (-0.3, -0.2, -0.1)}
-    scorers = []
-    for number in range(3):
-        scorers.append(by_docno({"x": scores["x"][number], "y": scores["y"][number]}))
-    assert sum(scores["x"]) != sum(scores["y"])
-    found = ikat.MeanScore(scorers)(expanded({"t": ["xy"]}))
-    assert found["docno"].tolist() == ["x", "y"]
+class ReadsLanguages(Table):
+    """A re-ranker that also reads a column of its own."""
+
+    def transform(self, inp):
+        pt.validate.result_frame(inp, extra_columns=["language"], context=self)
+        return super().transform(inp)
+
+
+def test_columns_of_every_inner_stage_are_needed():
+    stages = [Table(), ReadsLanguages()]
+    for fused in (ikat.MeanScore(stages), ikat.RRF(*stages)):
+        [columns] = fused.transform_inputs()
+        assert {"qid", "query", "text", "language"} <= set(columns)
+
+
+@pytest.mark.parametrize("lacking", ["query", "rank", "docno", "qsub", "query_0"])
+def test_columns_that_scored_fusions_need_are_named(lacking):
+    frame = expanded({"t": ["ab"]}).drop(columns=lacking)
+    for fused in (ikat.MeanScore([Table()]), ikat.RerankAgainst(Table(), "qanswer")):
+        with pytest.raises(pt.validate.InputValidationError, match=lacking):
+            fused(frame)
+
+
+def test_a_plan_counts_what_a_scorer_asks():
+    llm = ikat.llm("recorded:sample")
+    fused = Finds({}) % 3 >> ikat.RerankAgainst(ikat.LLMRerank(llm), "query")
+    assert ikat.plan({"S": fused}, TURNS)["calls"].tolist() == [6]
+
+
+def test_a_mean_has_the_scorers_that_it_was_given():
+    scorers = [ikat.BiEncoder("m"), ikat.BiEncoder("n")]
+    mean = ikat.MeanScore(scorers)
+    scorers.pop()
+    assert repr(mean) == "ikat.MeanScore([ikat.BiEncoder('m'), ikat.BiEncoder('n')])"
+
+
+TestRerankAgainst = pt.testing.transformer_test_class(
+    lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer")
+)
+
+
+TestMeanScore = pt.testing.transformer_test_class(lambda: ikat.MeanScore([ikat.BiEncoder("m")]))

@@ -1,21 +1,260 @@
-"""Bringing the lists of sub-queries back to their turns.
-
-Against plain definitions in exact fractions, and worked examples.
-"""
-
-import warnings
+"""The lists of sub-queries: read, weighted, summed, and brought back to the rows of their turns."""
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fuse.plain import Table, expanded, frame_of, orders, plain_rrf, round_robin, rrf_sums
+from fuse.plain import (
+    TURNS,
+    Finds,
+    Table,
+    expanded,
+    frame_of,
+    lists_of,
+    numbers,
+    with_column,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.frame import numbered
-from pyterrier_ikat.fuse.subqueries import read_lists
+from pyterrier_ikat.conversations.frame import column, numbered
+from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.fuse import subqueries
+from pyterrier_ikat.fuse.subqueries import (
+    Lists,
+    concatenate_turns,
+    drop_sub_queries,
+    mark_first,
+    read_lists,
+    read_weights,
+    restore_turns,
+    sort_lists,
+    sum_shares,
+)
+
+# Rows out of order: turn u begins, and t's second list stands before its first.
+ROWS_OUT_OF_ORDER = [
+    ("u", 0, "x", 0),
+    ("t", 1, "b", 0),
+    ("t", 0, "b", 1),
+    ("u", 1, "y", 1),
+    ("t", 0, "a", 0),
+    ("u", 1, "x", 0),
+]
+
+
+def test_lists_are_read_by_turn_sub_query_and_rank():
+    lists = read_lists(frame_of(ROWS_OUT_OF_ORDER))
+    assert lists.row.tolist() == [0, 5, 3, 4, 2, 1]
+    assert lists.turn.tolist() == [0, 0, 0, 1, 1, 1]
+    assert lists.sub.tolist() == [0, 1, 1, 0, 0, 1]
+    assert lists.docno.tolist() == ["x", "x", "y", "a", "b", "b"]
+    assert lists.starts().tolist() == [0, 1, 3, 5]
+    first, second = lists.turns()
+    assert (first.row.tolist(), first.lists) == ([0, 5, 3], [slice(0, 1), slice(1, 3)])
+    assert (second.docno.tolist(), second.lists) == (["a", "b", "b"], [slice(0, 2), slice(2, 3)])
+
+
+def test_a_list_begins_with_each_turn_also_of_one_number():
+    """Two turns that each have the one list 0, and a turn whose lists are 0 and 2."""
+    lists = Lists(numbers(0, 1, 2, 3), numbers(0, 1, 2, 2), numbers(0, 0, 0, 2), column("abcd"))
+    assert lists.starts().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "docnos", "order"),
+    [
+        ([0, 1, 2], "abc", [0, 1, 2]),
+        ([2, 1, 0], "abc", [2, 1, 0]),
+        ([1, 0, 1], "cba", [1, 2, 0]),
+        ([0, 0, 0], "bca", [2, 0, 1]),
+        ([0.5, 0.25, 0.5], "bca", [1, 2, 0]),
+    ],
+)
+def test_equal_ranks_of_a_list_go_by_docno(ranks, docnos, order):
+    zeros = np.zeros(3, dtype=np.int64)
+    lists = sort_lists(zeros, zeros, np.array(ranks, dtype=np.float64), column(docnos).to_numpy())
+    assert lists.row.tolist() == order
+    assert lists.docno.tolist() == [docnos[row] for row in order]
+
+
+def test_rows_of_several_systems_are_put_together_by_turn():
+    turn, sub = numbers(0, 0, 1, 0, 1), numbers(0, 0, 0, 1, 1)
+    lists = sort_lists(turn, sub, np.array([0.0, 1, 0, 0, 0]), column("abcde").to_numpy())
+    assert lists.row.tolist() == [0, 1, 3, 2, 4]
+    lists = sort_lists(turn, sub[::-1], np.array([0.0, 1, 0, 0, 0]), column("abcde").to_numpy())
+    assert lists.row.tolist() == [3, 0, 1, 2, 4]
+
+
+def test_a_turn_knows_lists_ranks_and_passages_of_its_rows():
+    turn = lists_of("ba", "cab")
+    assert turn.number().tolist() == [0, 0, 1, 1, 1]
+    assert turn.rank().tolist() == [0, 1, 0, 1, 2]
+    assert turn.passages().tolist() == [0, 1, 2, 1, 0]
+    assert turn.first_occurrences().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("lists", "shares", "expected"),
+    [
+        (["ab"], [5, 3], {"a": 5, "b": 3}),
+        (["ab", "bc"], [1, 2, 4, 8], {"a": 1, "b": 6, "c": 8}),
+        (["ab", "ba"], [1, 2, 4, 8], {"a": 9, "b": 6}),
+        (["aab"], [1, 2, 4], {"a": 1, "b": 4}),  # its better rank
+        (["ba", "aba"], [1, 2, 4, 8, 16], {"b": 9, "a": 6}),
+        (["xa", "yza"], [1, 2, 4, 8, 16], {"x": 1, "y": 4, "a": 18, "z": 8}),
+    ],
+)
+def test_shares_are_summed_over_lists_best_rank_first(lists, shares, expected):
+    turn = lists_of(*lists)
+    best, total = sum_shares(turn, np.array(shares, dtype=np.float64))
+    found = dict(zip(turn.docno[best].tolist(), total.tolist(), strict=True))
+    assert found == expected
+    assert list(found) == list(expected)
+
+
+def test_the_best_position_is_that_of_the_earliest_list():
+    best, total = sum_shares(lists_of("xa", "ya", "za"), np.ones(6))
+    assert best.tolist() == [0, 2, 4, 1]
+    assert total.tolist() == [1, 1, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("turn", "number", "expected"),
+    [
+        ([0, 0, 0, 1], 2, [True, True, False, True]),
+        ([0, 0, 0, 1], 1, [True, False, False, True]),
+        ([0, 0, 0, 1], None, [True] * 4),
+        ([], 2, []),
+        ([3, 3, 5], 1, [True, False, True]),
+    ],
+)
+def test_the_first_rows_of_each_turn_are_marked(turn, number, expected):
+    assert mark_first(numbers(*turn), number).tolist() == expected
+
+
+def test_turns_are_numbered_also_without_rows():
+    rows, turn = concatenate_turns([numbers(4, 2), numbers(), numbers(9)])
+    assert (rows.tolist(), turn.tolist()) == ([4, 2, 9], [0, 0, 2])
+    rows, turn = concatenate_turns([])
+    assert (rows.tolist(), turn.tolist()) == ([], [])
+
+
+@given(st.lists(st.sampled_from("abcde")))
+def test_turns_are_numbered_by_their_first_occurrence(qids):
+    numbers = {qid: number for number, qid in enumerate(dict.fromkeys(qids))}
+    assert numbered(np.array(qids, dtype=object)).tolist() == [numbers[qid] for qid in qids]
+
+
+# Weights
+
+
+def test_each_list_has_the_weight_of_its_sub_query():
+    frame = frame_of(ROWS_OUT_OF_ORDER, {0: 0.25, 1: 2.0})
+    lists = read_lists(frame)
+    assert read_weights(frame, lists).tolist() == [0.25, 2.0, 0.25, 2.0]
+    assert read_weights(frame.drop(columns="qweight"), lists).tolist() == [1.0] * 4
+    zero = frame_of(ROWS_OUT_OF_ORDER, {0: 0.0, 1: 1.0})
+    assert read_weights(zero, lists).tolist() == [0.0, 1.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_the_first_sub_query_with_a_wrong_weight_is_named(wrong):
+    frame = expanded({"s": ["a"], "t": ["a", "b"], "u": ["a", "b"]})
+    weights = {"s::0": 1.0, "t::0": 1.0, "t::1": 2.0, "u::0": 5.0, "u::1": wrong}
+    frame["qweight"] = [weights[qid] for qid in frame["qid"]]
+    with pytest.raises(DataError, match="the weights of u::"):
+        read_weights(frame, read_lists(frame))
+    frame["qweight"] = [0.0 if qid == "s::0" else 1.0 for qid in frame["qid"]]
+    with pytest.raises(DataError, match="the weights of s::0's turn"):
+        read_weights(frame, read_lists(frame))
+
+
+# From sub-queries to turns
+
+
+def exploded(turns, pushed=0):
+    """Rows of two sub-queries for each turn, with queries pushed before and after."""
+    frame = ikat.ExplodeQueries()(turns.assign(qsubqueries=[["a", "b"]] * len(turns)))
+    for number in range(pushed):
+        frame = ikat.conversations.frame.with_query(frame, [f"later {number}"] * len(frame))
+    return frame
+
+
+REWRITTEN_TURNS = pd.DataFrame(
+    {"qid": ["t", "u"], "query": ["tea?", "tram?"], "query_0": ["it?", "that?"]}
+)
+
+
+@pytest.mark.parametrize("pushed", [0, 1, 2])
+def test_rows_of_turns_have_their_own_queries_and_no_sub_query(pushed):
+    frame = exploded(REWRITTEN_TURNS, pushed).assign(
+        qweight=0.5, query_toks=0, query_vec=0, docno="x"
+    )
+    turns = restore_turns(frame, numbers(3, 0))
+    assert turns.columns[0] == "qid"
+    assert turns.drop(columns="qsubqueries", errors="ignore").to_dict("list") == {
+        "qid": ["u", "t"],
+        "query": ["tram?", "tea?"],
+        "query_0": ["that?", "it?"],
+        "docno": ["x", "x"],
+        "qfound": [[1, 1], [1, 1]],
+    }
+
+
+def test_a_frame_without_sub_queries_has_its_rows_taken():
+    frame = pd.DataFrame({"qid": ["t", "u"], "query": ["a", "b"]}, index=[5, 6])
+    turns = restore_turns(frame, numbers(1))
+    assert turns.to_dict("list") == {"qid": ["u"], "query": ["b"]}
+    assert turns.index.tolist() == [0]
+    assert drop_sub_queries(frame) is frame
+
+
+def test_a_frame_made_by_hand_has_its_queries_in_query_0():
+    turns = restore_turns(expanded({"t": ["a"], "u": ["b"]}), numbers(1))
+    assert turns[["qid", "query", "docno"]].values.tolist() == [["u", "u?", "b"]]
+    assert ikat.RRF(k=0)(expanded({"t": ["a", "a"]}))["score"].tolist() == [2.0]
+
+
+def test_in_a_plan_each_turn_is_one_row():
+    turns = drop_sub_queries(exploded(REWRITTEN_TURNS))
+    assert turns[["qid", "query", "query_0"]].values.tolist() == [
+        ["t", "tea?", "it?"],
+        ["u", "tram?", "that?"],
+    ]
+    assert "qfound" not in turns.columns
+    empty = drop_sub_queries(exploded(REWRITTEN_TURNS)[:0])
+    assert len(empty) == 0
+    assert "qsub" not in empty.columns
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.drop(columns=["query_0", "query_1"]),
+        lambda frame: frame.drop(columns="query_1"),
+        lambda frame: frame.assign(qpushed=9),
+        lambda frame: frame.assign(qpushed=0),
+        lambda frame: frame.assign(query_0="another"),
+        lambda frame: frame.assign(query_0=["tea?", "x", "tram?", "tram?"]),
+        lambda frame: frame.assign(query_0=["tea?", "x", "tram?", "y"]).drop(columns="qquery"),
+    ],
+    ids=["none", "fewer", "too many", "too few", "all others", "another", "two of one turn"],
+)
+def test_queries_of_turns_that_are_lost_are_told(change):
+    frame = exploded(REWRITTEN_TURNS)
+    restore_turns(frame.drop(columns="qquery"), numbers(0, 1, 2, 3))
+    with pytest.raises(DataError, match="the turns' own queries aren't in the frame"):
+        restore_turns(change(frame), numbers(0, 1, 2, 3))
+
+
+def test_finds_of_each_sub_query_are_counted_without_end_zeros():
+    frame = expanded({"t": ["ab", "", "c"], "u": ["d"], "v": ["", "ef"]})
+    counts = subqueries._count_found(frame, numbers(0, 2, 3, 4))
+    assert counts.tolist() == [[2, 0, 1], [2, 0, 1], [1], [0, 2]]
+    assert subqueries._count_found(frame[:0], numbers()).tolist() == []
+
 
 FUSIONS = [
     ikat.Interleave(),
@@ -25,117 +264,9 @@ FUSIONS = [
     ikat.RerankAgainst(Table(), "qanswer"),
     ikat.MeanScore([Table()]),
 ]
+
+
 EVERY_FUSION = pytest.mark.parametrize("fusion", FUSIONS, ids=lambda fusion: type(fusion).__name__)
-ROWS = st.lists(
-    st.tuples(
-        st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]),
-        st.integers(0, 3),
-        st.sampled_from("abcdefg"),
-        st.integers(0, 4),
-    ),
-    max_size=40,
-)
-"""In any order, with ties, repeats and missing lists."""
-
-
-def plain_lists(rows):
-    """turn -> the docnos of its lists, by rank and then docno, in the order of the sub-queries."""
-    lists = {turn: [] for turn, *_ in rows}
-    subs = sorted({(turn, sub) for turn, sub, *_ in rows})
-    for turn, sub in subs:
-        of_sub = [(rank, docno) for *key, docno, rank in rows if key == [turn, sub]]
-        lists[turn].append([docno for _, docno in sorted(of_sub)])
-    return lists
-
-
-@given(ROWS, st.integers(1, 12))
-def test_orders_equal_the_plain_definitions_for_any_row_order(rows, cut):
-    found = frame_of(rows)
-    lists = plain_lists(rows)
-    read = read_lists(found)
-    for turn, of_turn in zip(read.turns(), lists.values(), strict=True):
-        assert [turn.docno[part].tolist() for part in turn.lists] == of_turn
-    assert [rows[row][2] for row in read.row] == read.docno.tolist()
-    before = found.copy()
-    for plain, whole, short in (
-        (round_robin, ikat.Interleave(num_results=None), ikat.Union(num_results=cut)),
-        (plain_rrf, ikat.RRF(num_results=None), ikat.RRF(num_results=cut)),
-    ):
-        wanted = {turn: plain(of_turn) for turn, of_turn in lists.items()}
-        assert orders(whole(found)) == wanted
-        assert orders(short(found)) == {turn: docnos[:cut] for turn, docnos in wanted.items()}
-    for turn, of_turn in ikat.RRF()(found).groupby("qid"):
-        exact = rrf_sums(lists[turn])
-        sums = [float(exact[docno]) for docno in of_turn["docno"]]
-        assert of_turn["score"].tolist() == pytest.approx(sums, rel=1e-5)
-        assert (np.diff(of_turn["score"].astype(np.float32)) < 0).all()
-    pd.testing.assert_frame_equal(found, before)
-
-
-@given(ROWS)
-def test_a_frame_that_is_not_expanded_has_one_list_per_turn(rows):
-    ranks = {(turn, docno): rank for turn, _, docno, rank in rows}
-    rows = [(turn, 0, docno, rank) for (turn, docno), rank in ranks.items()]
-    found = frame_of(rows)
-    found["qid"] = found["qid_0"]
-    plain = found.drop(columns=["qid_0", "qsub", "query_0"])
-    wanted = {turn: lists[0] for turn, lists in plain_lists(rows).items()}
-    for operator in (ikat.Interleave(num_results=None), ikat.RRF(num_results=None)):
-        assert orders(operator(plain)) == wanted
-
-
-def test_interleaved_scores_count_down_to_one():
-    fused = ikat.Interleave()(expanded({"t": [["a", "b"], ["c"]], "u": [["a"]]}))
-    wanted = [["t", "a", 3.0, 0], ["t", "c", 2.0, 1], ["t", "b", 1.0, 2], ["u", "a", 1.0, 0]]
-    assert fused[["qid", "docno", "score", "rank"]].values.tolist() == wanted
-
-
-def test_a_later_sub_query_in_the_first_row_comes_second():
-    fused = ikat.Interleave()(frame_of([("t", 1, "b", 0), ("t", 0, "a", 1)]))
-    assert fused["docno"].tolist() == ["a", "b"]
-
-
-def test_rrf_ties_go_by_best_rank_then_sub_query():
-    # 1/61 for b and c; a has 1/62 twice, which is more; d and e have 1/63.
-    fused = ikat.RRF()(expanded({"t": [["c", "a", "d"], ["b", "a", "e"]]}))
-    assert fused["docno"].tolist() == ["a", "c", "b", "d", "e"]
-    assert fused["score"].tolist() == pytest.approx([2 / 62, 1 / 61, 1 / 61, 1 / 63, 1 / 63])
-    assert fused["score"].is_unique
-    # 1/10 + 1/15 is 1/6, in floating point one step more: the passage that is 6th in one list has
-    # the better rank and comes first.
-    lists = [[f"x{n}" for n in range(20)], [f"y{n}" for n in range(20)]]
-    lists[0][5] = "single"
-    lists[0][9] = "double"
-    lists[1][14] = "double"
-    assert 1 / 10 + 1 / 15 > 1 / 6
-    order = ikat.RRF(k=0, num_results=None)(expanded({"t": lists}))["docno"].tolist()
-    assert order.index("single") < order.index("double")
-
-
-def test_rrf_equals_ranx_where_no_sums_tie():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's, at import and compilation
-        from ranx import Run, fuse
-
-        turns = {
-            "t": [["a", "b", "c", "d"], ["b", "a", "e"]],
-            "u": [["x", "y", "z"], ["z", "w", "y"]],
-        }
-        of_first_lists = {"t": {"a": 4, "b": 3, "c": 2, "d": 1}, "u": {"x": 3, "y": 2, "z": 1}}
-        of_second_lists = {"t": {"b": 3, "a": 2, "e": 1}, "u": {"z": 3, "w": 2, "y": 1}}
-        runs = [Run(of_first_lists), Run(of_second_lists)]
-        combined = fuse(runs, method="rrf", params={"k": 60}).to_dict()
-    fused = ikat.RRF()(expanded(turns))
-    for turn, rows in fused.groupby("qid"):
-        scores = dict(zip(rows["docno"], rows["score"], strict=True))
-        assert scores == pytest.approx(dict(combined[turn]), rel=1e-6)
-
-
-def test_docnos_may_be_numbers():
-    found = expanded({"t": [["a", "b"], ["b", "c"]]})
-    found["docno"] = pd.Series([7, 5, 5, "c"], dtype=object)
-    assert ikat.RRF()(found)["docno"].tolist() == [5, 7, "c"]
-    assert ikat.Interleave()(found)["docno"].tolist() == [7, 5, "c"]
 
 
 @EVERY_FUSION
@@ -219,76 +350,25 @@ def test_a_frame_without_the_turns_own_query_or_qid_is_refused():
             ikat.Interleave()(found.assign(qid_0=qids))
 
 
-@given(st.lists(st.sampled_from("abcde")))
-def test_turns_are_numbered_by_their_first_occurrence(qids):
-    numbers = {qid: number for number, qid in enumerate(dict.fromkeys(qids))}
-    assert numbered(np.array(qids, dtype=object)).tolist() == [numbers[qid] for qid in qids]
+# Plans
 
 
-@pytest.mark.parametrize("cls", [ikat.Interleave, ikat.Union, ikat.RRF, ikat.WeightedSum])
-def test_num_results_below_one_or_negative_constants_are_refused(cls):
-    with pytest.raises(ikat.UsageError, match="num_results=0: give 1 or more"):
-        cls(num_results=0)
-    for constant in (-1, float("nan")):
-        with pytest.raises(ikat.UsageError, match=f"k={constant}: the constant"):
-            ikat.RRF(k=constant)
+def test_a_plan_adds_up_the_passages_of_the_sub_queries():
+    """By hand: a turn's two sub-queries find at most three passages each, another's one three."""
+    llm = ikat.llm("recorded:sample")
+    explode = with_column(qsubqueries=column([["a", "b"], ["c"]])) >> ikat.ExplodeQueries()
+    for num_results, calls in ((None, 12), (4, 8)):
+        fused = explode >> Finds({}) % 3 >> ikat.RRF(num_results=num_results)
+        planned = ikat.plan({"S": fused >> ikat.LLMRerank(llm)}, TURNS)
+        assert planned["calls"].tolist() == [calls]
 
 
-@pytest.mark.parametrize(
-    ("operator", "other", "written"),
-    [
-        (ikat.RRF(k=10.0, num_results=None), ikat.RRF(), "ikat.RRF(k=10, num_results=None)"),
-        (ikat.Union(), ikat.Interleave(), "ikat.Union()"),
-        (
-            ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer", 10),
-            ikat.RerankAgainst(ikat.CrossEncoder("m"), "query", 10),
-            "ikat.RerankAgainst(ikat.CrossEncoder('m'), 'qanswer', num_results=10)",
-        ),
-        (
-            ikat.MeanScore((ikat.BiEncoder("m"), ikat.BiEncoder("n")), 10),
-            ikat.MeanScore([ikat.BiEncoder("m")], 10),
-            "ikat.MeanScore([ikat.BiEncoder('m'), ikat.BiEncoder('n')], num_results=10)",
-        ),
-        (
-            ikat.WeightedSum(
-                ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.5], normalise="none"
-            ),
-            ikat.WeightedSum(
-                ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.6], normalise="none"
-            ),
-            (
-                "ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=(1, 0.5),"
-                " normalise='none')"
-            ),
-        ),
-    ],
-)
-def test_operators_are_values(operator, other, written):
-    assert repr(operator).replace("k=10.0", "k=10") == written
-    assert eval(written) == operator != other
-    assert hash(eval(written)) == hash(operator)
-
-
-def test_a_mean_has_the_scorers_that_it_was_given():
-    scorers = [ikat.BiEncoder("m"), ikat.BiEncoder("n")]
-    mean = ikat.MeanScore(scorers)
-    scorers.pop()
-    assert repr(mean) == "ikat.MeanScore([ikat.BiEncoder('m'), ikat.BiEncoder('n')])"
-
-
-TestInterleave = pt.testing.transformer_test_class(ikat.Interleave)
-TestUnion = pt.testing.transformer_test_class(ikat.Union)
-TestRRF = pt.testing.transformer_test_class(ikat.RRF)
-TestWeightedSum = pt.testing.transformer_test_class(ikat.WeightedSum)
-TestRerankAgainst = pt.testing.transformer_test_class(
-    lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer")
-)
-TestMeanScore = pt.testing.transformer_test_class(lambda: ikat.MeanScore([ikat.BiEncoder("m")]))
-
-
-def test_beyond_65536_passages_the_better_rank_still_counts():
-    docnos = [f"d{number}" for number in range(70_000)]
-    docnos[65_540] = "d10"  # again, far below
-    frame = pd.DataFrame({"qid": "t", "query": "tea?", "docno": docnos, "rank": range(70_000)})
-    found = ikat.RRF(num_results=None, k=0)(frame)
-    assert found["docno"].tolist() == docnos[:65_540] + docnos[65_541:]
+def test_a_plan_of_sub_queries_goes_on_with_the_turns():
+    """By hand: two sub-queries of two turns find three passages each, which are re-ranked."""
+    llm = ikat.llm("recorded:sample")
+    explode = with_column(qsubqueries=column([["a", "b"]] * 2)) >> ikat.ExplodeQueries()
+    against = ikat.RerankAgainst(ikat.LLMRerank(llm), "query")
+    for fused, reranked in ((ikat.RRF(), {}), (against, {"rerank": 12})):
+        planned = ikat.plan({"S": explode >> Finds({}) % 3 >> fused >> ikat.Rewrite(llm)}, TURNS)
+        calls = dict(zip(planned["stage"], planned["calls"], strict=True))
+        assert calls == {**reranked, "rewrite": 2}

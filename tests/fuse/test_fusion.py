@@ -1,7 +1,4 @@
-"""Fusing systems: the same as running them by hand.
-
-Tagging their results as sub-queries and fusing those; and what becomes of columns.
-"""
+"""Fusing systems: the same as running them by hand, and what is refused, planned and told."""
 
 import pickle
 import warnings
@@ -10,23 +7,40 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fuse.plain import TURNS, Finds, Table, by_rank, column_of, plain_rrf, round_robin
+from fuse.plain import (
+    TURNS,
+    Finds,
+    Table,
+    by_rank,
+    column_of,
+    expanded,
+    numbers,
+    plain_rrf,
+    round_robin,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import NoResultWarning
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.fuse.fusion import rank_by_sums
 from pyterrier_ikat.llms.failures import BatchUnderWay, Waiting
-from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.show import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
+
+
 PLAIN = {
     ikat.Interleave: round_robin,
     ikat.Union: round_robin,
     ikat.RRF: plain_rrf,
     ikat.WeightedSum: by_rank,
 }
+
+
 FUSIONS = pytest.mark.parametrize("fusion", PLAIN, ids=lambda fusion: fusion.__name__)
+
 
 found_by_branch = st.lists(
     st.dictionaries(
@@ -35,6 +49,8 @@ found_by_branch = st.lists(
     min_size=1,
     max_size=3,
 )
+
+
 two_queries = (
     pt.apply.generic(lambda turns: turns.assign(qsubqueries=[["a", "b"]] * len(turns)))
     >> ikat.ExplodeQueries()
@@ -226,6 +242,148 @@ def test_fused_systems_are_values_and_drawn_with_their_branches(fusion):
     assert not fusion.one_row_per_turn
 
 
+def test_an_experiment_with_a_shared_prefix_runs():
+    qrels = pd.DataFrame({"qid": ["t"], "docno": ["y"], "label": [1]})
+    union = ikat.Union(Finds({"t": ["x"]}), Finds({"t": ["y"]}))
+    named_in_query = Table(lambda query, docno: docno in query)
+    systems = [union, union >> ikat.RerankAgainst(named_in_query, "query")]
+    turns = TURNS.assign(query="say y")
+    found = pt.Experiment(systems, turns, qrels, [pt.measures.RR], plan="tree")
+    assert found["RR"].tolist() == [0.5, 1.0]
+
+
+def test_a_turns_highest_sums_are_ranked_and_cut():
+    sums = [
+        (numbers(7, 3, 5), np.array([1.0, 2.0, 2.0])),
+        (numbers(), np.array([])),
+        (numbers(1), np.array([0.5])),
+    ]
+    rows, turn, score = rank_by_sums(sums, None)
+    assert (rows.tolist(), turn.tolist(), score.tolist()) == (
+        [3, 5, 7, 1],
+        [0, 0, 0, 2],
+        [2.0, 2.0, 1.0, 0.5],
+    )
+    rows, turn, score = rank_by_sums(sums, 1)
+    assert (rows.tolist(), turn.tolist(), score.tolist()) == ([3, 1], [0, 2], [2.0, 0.5])
+    rows, turn, score = rank_by_sums([], 1)
+    assert (len(rows), len(turn), len(score)) == (0, 0, 0)
+
+
+# Arguments
+
+
+def test_branches_are_checked_by_number():
+    with pytest.raises(UsageError, match=r"branch 2 of RRF is 3: give .* as ikat\.RRF\(first, s"):
+        ikat.RRF(Finds({}), 3)
+    with pytest.raises(UsageError, match="num_results=0"):
+        ikat.Union(Finds({}), num_results=0)
+    assert ikat.RRF(Finds({})).num_results == 1000
+    assert ikat.Union(Finds({})).arguments()["branches"] == (Finds({}),)
+    assert "branches" not in ikat.RRF().arguments()
+
+
+@pytest.mark.parametrize("cls", [ikat.Interleave, ikat.Union, ikat.RRF, ikat.WeightedSum])
+def test_num_results_below_one_or_negative_constants_are_refused(cls):
+    with pytest.raises(ikat.UsageError, match="num_results=0: give 1 or more"):
+        cls(num_results=0)
+    for constant in (-1, float("nan")):
+        with pytest.raises(ikat.UsageError, match=f"k={constant}: the constant"):
+            ikat.RRF(k=constant)
+
+
+@pytest.mark.parametrize(
+    ("operator", "other", "written"),
+    [
+        (ikat.RRF(k=10.0, num_results=None), ikat.RRF(), "ikat.RRF(k=10, num_results=None)"),
+        (ikat.Union(), ikat.Interleave(), "ikat.Union()"),
+        (
+            ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer", 10),
+            ikat.RerankAgainst(ikat.CrossEncoder("m"), "query", 10),
+            "ikat.RerankAgainst(ikat.CrossEncoder('m'), 'qanswer', num_results=10)",
+        ),
+        (
+            ikat.MeanScore((ikat.BiEncoder("m"), ikat.BiEncoder("n")), 10),
+            ikat.MeanScore([ikat.BiEncoder("m")], 10),
+            "ikat.MeanScore([ikat.BiEncoder('m'), ikat.BiEncoder('n')], num_results=10)",
+        ),
+        (
+            ikat.WeightedSum(
+                ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.5], normalise="none"
+            ),
+            ikat.WeightedSum(
+                ikat.RawUtterance(), ikat.AllUtterances(), weights=[1, 0.6], normalise="none"
+            ),
+            (
+                "ikat.WeightedSum(ikat.RawUtterance(), ikat.AllUtterances(), weights=(1, 0.5),"
+                " normalise='none')"
+            ),
+        ),
+    ],
+)
+def test_operators_are_values(operator, other, written):
+    assert repr(operator).replace("k=10.0", "k=10") == written
+    assert eval(written) == operator != other
+    assert hash(eval(written)) == hash(operator)
+
+
+@pytest.mark.parametrize(
+    ("fusion", "depth"),
+    [
+        (ikat.Interleave(), 1000),
+        (ikat.RRF(), 1000),
+        (ikat.WeightedSum(), 1000),
+        (ikat.MeanScore([pt.Transformer.identity()]), 1000),
+        (ikat.RerankAgainst(pt.Transformer.identity(), "qanswer"), 1000),
+        (ikat.Union(), None),  # candidates for a re-ranker, which cuts them
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_fusion_is_as_deep_as_a_run_and_a_pool_is_whole(fusion, depth):
+    assert fusion.num_results == depth
+
+
+# Frames that are refused
+
+
+def test_columns_that_a_fusion_reads_are_known():
+    assert ikat.RRF().transform_inputs() == [["qid", "docno", "query", "rank"]]
+    assert ikat.WeightedSum().transform_inputs() == [["qid", "docno", "query", "rank", "score"]]
+    [columns] = ikat.RRF(Table()).transform_inputs()
+    assert columns[:2] == ["qid", "query"]
+    assert {"docno", "text"} <= set(columns)
+
+
+def test_texts_are_given_unless_nobody_reads_them():
+    fused = ikat.RRF(Finds({"t": "xy"}), Finds({"t": "yz"}))
+    assert fused(TURNS[:1])["text"].tolist() == ["text of y", "text of x", "text of z"]
+    bare = fused.without_texts()
+    assert "text" not in bare(TURNS[:1]).columns
+    assert "text" in fused(TURNS[:1]).columns
+    branches = ikat.RRF(ikat.Union(), ikat.RRF()).without_texts().branches
+    assert [branch.gives_texts for branch in branches] == [False, False]
+
+
+def test_a_frame_without_what_a_fusion_reads_is_refused():
+    for lacking in ("rank", "docno", "query"):
+        frame = expanded({"t": ["a"]}).drop(columns=lacking)
+        with pytest.raises((DataError, ValueError), match=lacking):
+            ikat.Interleave()(frame)
+    bare = Finds({"t": "y"}) >> pt.apply.generic(lambda rows: rows.drop(columns="text"))
+    with pytest.raises(pt.validate.InputValidationError, match="text"):
+        ikat.RRF(Finds({"t": "x"}), bare)(TURNS)
+    assert "text" not in ikat.RRF(bare, bare)(TURNS[:1]).columns
+
+
+def test_a_branch_of_other_turns_is_named_with_its_first():
+    other = pt.apply.generic(lambda rows: rows.assign(qid=["z", "y"], docno="d", rank=0, score=1.0))
+    with pytest.raises(DataError, match="branch 2 of RRF returns y, which is not a qid of its inp"):
+        ikat.RRF(Finds({"t": "x"}), other)(TURNS)
+
+
+# Plans and batches
+
+
 def test_a_plan_counts_what_the_branches_ask_and_what_they_leave():
     llm = ikat.llm("recorded:sample")
     answers = ikat.Answer(llm) >> Finds({})
@@ -252,17 +410,21 @@ def test_a_plan_gives_each_branch_the_depth_before_the_fusion():
     assert planned["calls"].tolist() == [14]
 
 
-def test_a_plan_counts_what_a_scorer_asks():
-    llm = ikat.llm("recorded:sample")
-    fused = Finds({}) % 3 >> ikat.RerankAgainst(ikat.LLMRerank(llm), "query")
-    assert ikat.plan({"S": fused}, TURNS)["calls"].tolist() == [6]
-
-
 class Waits(Finds):
     """A branch whose requests wait in a batch."""
 
     def transform(self, inp):
         raise BatchUnderWay([Waiting(str(self.passages), 1, "batch", "in progress")])
+
+
+def test_all_batches_of_a_branch_are_waited_for():
+    class WaitsTwice(Finds):
+        def transform(self, inp):
+            raise BatchUnderWay([Waiting(name, 1, "batch", "in progress") for name in "ab"])
+
+    with pytest.raises(BatchUnderWay) as raised:
+        ikat.Union(Finds({"t": "x"}), WaitsTwice({}), Waits("c"))(TURNS)
+    assert [waiting.stage for waiting in raised.value.waiting] == ["a", "b", "c"]
 
 
 def test_all_branches_send_their_batches_before_the_stage_ends():
@@ -271,88 +433,8 @@ def test_all_branches_send_their_batches_before_the_stage_ends():
     assert [waiting.stage for waiting in raised.value.waiting] == ["first", "second"]
 
 
-def test_an_experiment_with_a_shared_prefix_runs():
-    qrels = pd.DataFrame({"qid": ["t"], "docno": ["y"], "label": [1]})
-    union = ikat.Union(Finds({"t": ["x"]}), Finds({"t": ["y"]}))
-    named_in_query = Table(lambda query, docno: docno in query)
-    systems = [union, union >> ikat.RerankAgainst(named_in_query, "query")]
-    turns = TURNS.assign(query="say y")
-    found = pt.Experiment(systems, turns, qrels, [pt.measures.RR], plan="tree")
-    assert found["RR"].tolist() == [0.5, 1.0]
-
-
-# Columns
-
-
-def test_passage_columns_keep_kinds_and_are_empty_where_lacking():
-    kinds = {
-        "numbered": [2**60 + 1, 7],
-        "found": pd.to_datetime(["2024-01-01", "2024-01-02"]),
-        "maybe": pd.array([1, None], dtype="Int64"),
-    }
-    rows = TURNS.iloc[[0, 0]].assign(docno=["x", "y"], rank=[0, 1], **kinds)
-    other = rows.iloc[1:].assign(docno="z")
-    united = ikat.Union(pt.apply.generic(lambda _: rows), pt.apply.generic(lambda _: other))(TURNS)
-    assert united["docno"].tolist() == ["x", "z", "y"]
-    assert united["numbered"].tolist() == [2**60 + 1, 7, 7]
-    assert united["found"].tolist() == [
-        pd.Timestamp("2024-01-01"),
-        pd.Timestamp("2024-01-02"),
-        pd.Timestamp("2024-01-02"),
-    ]
-    assert united["maybe"].isna().tolist() == [False, True, True]
-    assert united[["numbered", "maybe"]].dtypes.tolist() == ["int64", "Int64"]
-    first = Finds({"t": ["x"]}) >> pt.apply.generic(lambda rows: rows.assign(url="x.org", length=7))
-    united = ikat.Union(first, Finds({"t": ["y", "x"]}))(TURNS)
-    assert united[["docno", "url", "length"]].values.tolist() == [
-        ["x", "x.org", 7],
-        ["y", None, None],
-    ]
-
-
-def test_the_last_branch_with_turn_and_column_gives_the_values():
-    history = [{"role": "user", "content": "hi"}]
-    turns = TURNS.assign(qhistory=ikat.conversations.frame.column([history, []]), qturn=[3, 4])
-    gpt = Finds(
-        {"t": ["x", "y"], "u": ["x"]},
-        qanswer={"t": "gpt t", "u": "gpt u"},
-        qrewrite={"t": "only t"},
-        query_toks={"t": {"x": 1}},
-    )
-    claude = Finds({"t": ["z"]}, qanswer={"t": "claude t"}, query={"t": "claude's query"})
-    united = ikat.Union(gpt, claude)(turns)
-    assert column_of(united, "qanswer") == {"t": "claude t", "u": "gpt u"}
-    assert column_of(united, "qrewrite") == {"t": "only t", "u": None}
-    assert column_of(united, "query") == {"t": "claude's query", "u": "coffee?"}
-    assert column_of(united, "qturn") == {"t": 3, "u": 4}
-    assert "query_toks" not in united.columns  # it was computed from another query
-    assert all(value is history for value in united.loc[united["qid"] == "t", "qhistory"])
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "expected"),
-    [
-        (
-            [("3", 0.9), ("1", 0.4)],
-            [("1", 1.0), ("7", 0.5)],
-            [("3", 1.0), ("1", 0.5), ("7", pytest.approx(1 / 3))],
-        ),
-        ([("3", 0.9), ("1", 0.4)], [("1", 1.0)], [("3", 0.9), ("1", 0.4)]),
-        ([], [("1", 0.7)], [("1", 0.7)]),
-        (None, [("1", 0.7)], [("1", 0.7)]),
-        ([("3", 0.9)], [], [("3", 0.9)]),
-        ([], [], []),
-    ],
-)
-def test_statements_are_united_in_the_order_of_the_branches(first, second, expected):
-    united = ikat.Union(
-        Finds({"t": ["x"]}, qstatements={"t": first}),
-        Finds({"t": ["y"]}, qstatements={"t": second}),
-    )(TURNS)
-    assert column_of(united, "qstatements") == {"t": expected}
-
-
 # Turns without passages
+
 
 LOST = (
     "branch 2 of {} found no passage for 1 turn ({}): what it wrote for them is lost, including"
@@ -402,52 +484,6 @@ def test_between_sub_queries_the_turns_are_named_once():
     assert said == [LOST.format("Union", "t")]
 
 
-TestRRFOfSystems = pt.testing.transformer_test_class(
-    lambda: ikat.RRF(ikat.RawUtterance() >> Finds({}), Finds({}), num_results=5)
-)
-TestWeightedSumOfSystems = pt.testing.transformer_test_class(
-    lambda: ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2])
-)
-
-
-@pytest.mark.parametrize(
-    ("fusion", "depth"),
-    [
-        (ikat.Interleave(), 1000),
-        (ikat.RRF(), 1000),
-        (ikat.WeightedSum(), 1000),
-        (ikat.MeanScore([pt.Transformer.identity()]), 1000),
-        (ikat.RerankAgainst(pt.Transformer.identity(), "qanswer"), 1000),
-        (ikat.Union(), None),  # candidates for a re-ranker, which cuts them
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_a_fusion_is_as_deep_as_a_run_and_a_pool_is_whole(fusion, depth):
-    assert fusion.num_results == depth
-
-
-def test_the_constants_and_scales_are_those_of_the_papers():
-    assert ikat.RRF().k == 60
-    assert ikat.WeightedSum().normalise == "min-max"
-    assert ikat.WeightedSum().weights is None
-
-
-def test_a_large_constant_still_tells_sums_apart():
-    """c: 1/10001 + 1/10003, b: 2/10002, a: 1/10001 + 1/10004; c and a are the first of a list."""
-    fused = ikat.RRF(Finds({"t": "abcd"}), Finds({"t": "cbda"}), k=10_000)(TURNS[:1])
-    assert fused["docno"].tolist() == ["c", "b", "a", "d"]
-
-
-def test_all_batches_of_a_branch_are_waited_for():
-    class WaitsTwice(Finds):
-        def transform(self, inp):
-            raise BatchUnderWay([Waiting(name, 1, "batch", "in progress") for name in "ab"])
-
-    with pytest.raises(BatchUnderWay) as raised:
-        ikat.Union(Finds({"t": "x"}), WaitsTwice({}), Waits("c"))(TURNS)
-    assert [waiting.stage for waiting in raised.value.waiting] == ["a", "b", "c"]
-
-
 def test_each_branch_that_lost_turns_names_all_of_them():
     turns = pd.DataFrame({"qid": list("tuv"), "query": "tea?"}, dtype=object)
     fused = ikat.RRF(Finds({"v": "x"}), Finds({"t": "x", "u": "x", "v": "y"}), Finds({"u": "z"}))
@@ -457,3 +493,24 @@ def test_each_branch_that_lost_turns_names_all_of_them():
         "branch 1 of RRF found no passage for 2 turns (t, u)",
         "branch 3 of RRF found no passage for 2 turns (t, v)",
     ]
+
+
+def test_turns_that_a_branch_lost_are_named_beside_sub_queries():
+    turns = pd.DataFrame(
+        {"qid": ["t::0", "t::1", "u::0", "u::1"], "query": "q", "qid_0": ["t", "t", "u", "u"]}
+    ).assign(query_0="?", qsub=[0, 1, 0, 1])
+    fused = ikat.Union(Finds({"t::0": "x", "u::0": "x", "u::1": "x"}), Finds({"t::1": "y"}))
+    with pytest.warns(NoResultWarning) as caught:
+        found = fused(turns)
+    assert [str(warning.message).partition(":")[0] for warning in caught] == [
+        "branch 2 of Union found no passage for 1 turn (u)"
+    ]
+    assert sorted(found["qid"]) == ["t::0", "t::1", "u::0", "u::1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ikat.Union(Finds({"t::0": "x", "u::0": "x"}), Finds({"t::1": "y", "u::0": "y"}))(turns)
+
+
+TestRRFOfSystems = pt.testing.transformer_test_class(
+    lambda: ikat.RRF(ikat.RawUtterance() >> Finds({}), Finds({}), num_results=5)
+)

@@ -6,11 +6,20 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fuse.plain import TURNS, Finds, frame_of, orders, plain_sums
+from fuse.plain import (
+    TURNS,
+    Finds,
+    expanded,
+    frame_of,
+    orders,
+    plain_sums,
+    without,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError
 
 WEIGHTS = {0: 1.0, 1: 0.1, 2: 0.0, 3: 2.5}
 
@@ -273,3 +282,25 @@ def test_the_second_turn_without_weights_is_named():
         fused(TURNS.assign(qlevel=["first", "third"]))
     with pytest.raises(ikat.UsageError, match="weights=.*'qlevel'"):
         ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2], by="qlevel")
+
+
+def test_every_branch_gives_the_scores_that_are_summed():
+    branches = Finds({"t": "x"}), Finds({"t": "y"}) >> without("score")
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.WeightedSum(*branches)(TURNS)
+    assert len(ikat.RRF(*branches)(TURNS[:1])) == 2
+
+
+@pytest.mark.parametrize("lacking", ["query", "rank", "docno", "qsub", "query_0", "score"])
+def test_columns_that_a_fusion_needs_are_named(lacking):
+    frame = expanded({"t": ["ab"]})
+    with pytest.raises((DataError, ValueError), match=lacking):
+        ikat.WeightedSum()(frame.drop(columns=lacking))
+
+
+TestWeightedSum = pt.testing.transformer_test_class(ikat.WeightedSum)
+
+
+TestWeightedSumOfSystems = pt.testing.transformer_test_class(
+    lambda: ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2])
+)
