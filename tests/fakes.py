@@ -34,10 +34,13 @@ class ByQuestion:
 
     def generate(self, prompts):
         self.asked += prompts
-        return [
-            Reply(next(text for key, text in self.answers.items() if key in str(prompt)))
-            for prompt in prompts
-        ]
+        return [Reply(self.answer_to(str(prompt))) for prompt in prompts]
+
+    def answer_to(self, prompt):
+        for key, text in self.answers.items():
+            if key in prompt:
+                return text
+        raise AssertionError(f"no key of {list(self.answers)} is in {prompt}")
 
 
 def scripted(*texts):
@@ -54,10 +57,8 @@ class Types(Backend):
 
     def __init__(self, *answers):
         self.answers, self.followed = [list(answer) for answer in answers], []
-        self.model, self.identity = (
-            "types",
-            {"provider": "fake", "model": str(id(self)), "params": {}},
-        )
+        self.model = "types"
+        self.identity = {"provider": "fake", "model": str(id(self)), "params": {}}
 
     def complete(self, requests):
         return [self.answers.pop(0)[-1] for _ in requests]
@@ -84,10 +85,11 @@ class ByPrompt(Backend):
 
     def complete(self, requests):
         self.asked += requests
-        return [
-            BackendReply(self.answer_to(request.prompt.removesuffix("_human")), self.model)
-            for request in requests
-        ]
+        replies = []
+        for request in requests:
+            answer = self.answer_to(request.prompt.removesuffix("_human"))
+            replies.append(BackendReply(answer, self.model))
+        return replies
 
     def answer_to(self, prompt):
         answer = self.answers.get(prompt, self.otherwise)
@@ -95,3 +97,15 @@ class ByPrompt(Backend):
             f"add an answer to the prompt {prompt!r} to those of this test's ByPrompt({prompt}=...)"
         )
         return answer
+
+    def texts_of(self, prompt):
+        """The last message of each request with this prompt id, in order."""
+        requests = [request for request in self.asked if request.prompt == prompt]
+        return [request.messages[-1]["content"] for request in requests]
+
+    def all_texts(self):
+        """Every message of every request, in order."""
+        texts = []
+        for request in self.asked:
+            texts += [message["content"] for message in request.messages]
+        return texts

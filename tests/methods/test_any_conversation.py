@@ -61,12 +61,13 @@ FIND_STATEMENTS = [name for name in METHODS if name.startswith("memory_")]
 
 def parts_of(name):
     """The operators and the prompts of a method."""
-    found = list(
-        every_stage(METHODS[name].build(**{resource: StandIn(resource) for resource in RESOURCES}))
-    )
-    return {type(stage) for stage in found} | {
-        prompt for stage in found for prompt in getattr(stage, "prompt_checksums", dict)()
-    }
+    resources = {resource: StandIn(resource) for resource in RESOURCES}
+    found = set()
+    for stage in every_stage(METHODS[name].build(**resources)):
+        found.add(type(stage))
+        if isinstance(stage, ikat.LLMOperator):
+            found.update(stage.prompt_checksums())
+    return found
 
 
 def covering():
@@ -109,12 +110,11 @@ class Overlap(Operator):
     schematic = {"label": "Overlap"}
 
     def transform(self, inp):
-        pairs = zip(inp["query"], inp["text"], strict=True)
-        score = [
-            len(set(query.lower().split()) & set(text.lower().split())) + len(text) / 1000
-            for query, text in pairs
-        ]
-        return pt.model.add_ranks(inp.assign(score=score))
+        scores = []
+        for query, text in zip(inp["query"], inp["text"], strict=True):
+            shared = set(query.lower().split()) & set(text.lower().split())
+            scores.append(len(shared) + len(text) / 1000)
+        return pt.model.add_ranks(inp.assign(score=scores))
 
 
 @pytest.fixture(scope="module")
@@ -132,16 +132,14 @@ def index(tmp_path_factory):
 
 def built(name, index):
     """The method on fakes, and the two backends that it asks."""
-    entry, first, second = METHODS[name], Anything(), Anything("another")
-    rewriter, expander = (
-        pt.apply.query(lambda row: f"{row['query']} mint"),
-        pt.apply.query(lambda row: "tea"),
-    )
+    entry = METHODS[name]
+    first = Anything()
+    second = Anything("another")
     resources = {
         "llm": first.llm,
         "second_llm": second.llm,
-        "rewriter": rewriter,
-        "expander": expander,
+        "rewriter": pt.apply.query(lambda row: f"{row['query']} mint"),
+        "expander": pt.apply.query(lambda row: "tea"),
     }
     resources["reranker"] = [Overlap(), Overlap()] if name in SEVERAL_RERANKERS else Overlap()
     bm25 = index.bm25(num_results=entry.depth)
@@ -154,30 +152,31 @@ def turns(qids, **columns):
     ).assign(**columns)
 
 
+def of_each_turn(results, qids, columns):
+    """These columns of the results of each turn, as lists, in the order of the turns."""
+    found = []
+    for qid in qids:
+        of_turn = results[results["qid"] == qid]
+        found.append(of_turn[columns].values.tolist())
+    return found
+
+
 def ran(name, frame, index):
     """The passages and scores of each turn, in the order of turns; what the models were asked."""
     system, first, second = built(name, index)
-    frame = (
-        frame.assign(qresolved=frame["query"] + " rooibos", qgoldptkb=column([[]] * len(frame)))
-        if METHODS[name].manual
-        else frame
-    )
+    if METHODS[name].manual:
+        frame = frame.assign(
+            qresolved=frame["query"] + " rooibos", qgoldptkb=column([[]] * len(frame))
+        )
     results = system(frame)
     assert set(results["qid"]) == set(frame["qid"])
     assert results["score"].notna().all()
-    found = [
-        results[results["qid"] == qid][["docno", "score"]].values.tolist() for qid in frame["qid"]
-    ]
+    found = of_each_turn(results, frame["qid"], ["docno", "score"])
     asked = sorted(str(request.messages) for request in first.asked + second.asked)
-    return (
-        found,
-        asked,
-        [
-            str(message["content"])
-            for request in first.asked + second.asked
-            for message in request.messages
-        ],
-    )
+    prompts = []
+    for request in first.asked + second.asked:
+        prompts += [str(message["content"]) for message in request.messages]
+    return found, asked, prompts
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")
@@ -190,7 +189,8 @@ def test_names_and_missing_columns_or_persona_change_nothing(name, index):
         "qturn": [3, 1, 3],
     }
     expected, asked, prompts = ran(name, turns(OF_IKAT, **full), index)
-    others = pd.concat([turns(OTHERS[place : place + 3]) for place in (0, 3, 6)], ignore_index=True)
+    three_times = [turns(OTHERS[:3]), turns(OTHERS[3:6]), turns(OTHERS[6:])]
+    others = pd.concat(three_times, ignore_index=True)
     found, asked_of_others, _ = ran(name, others, index)
     assert found == expected * 3
     assert set(asked_of_others) == set(asked)
@@ -206,15 +206,12 @@ def test_names_and_missing_columns_or_persona_change_nothing(name, index):
 @pytest.mark.parametrize("name", FIND_STATEMENTS)
 def test_turn_names_keep_what_is_found_and_none_known_finds_none(name, index):
     known = {"1": "Mint tea grows here.", "2": "I drink coffee.", "3": "Morning walks."}
+    facts = {"1%p0": known["1"], "2%p0": known["2"], "3%p0": known["3"]}
 
     def found(qids):
-        frame = turns(
-            qids,
-            qptkb=column([known, {}, known]),
-            qfacts=column([{f"{one}%p0": known[one] for one in known}, {}, {}]),
-        )
+        frame = turns(qids, qptkb=column([known, {}, known]), qfacts=column([facts, {}, {}]))
         results = built(name, index)[0](frame)
-        return [results[results["qid"] == qid][["docno", "score"]].values.tolist() for qid in qids]
+        return of_each_turn(results, qids, ["docno", "score"])
 
     expected = found(OF_IKAT)
     assert {docno for docno, _ in expected[0]} == known.keys()
@@ -229,20 +226,12 @@ NAMES = st.text(
 
 def passages_of(frame):
     """Three passages for each row, which and how good by the words of its query."""
-    rows = [
-        {
-            **row,
-            "docno": f"d{(len(row['query']) + step) % 5}",
-            "score": float(3 - step),
-            "rank": step,
-            "text": f"tea number {step}",
-        }
-        for row in frame.to_dict("records")
-        for step in range(3)
-    ]
-    return pd.DataFrame(
-        rows, columns=None if rows else [*frame.columns, "docno", "score", "rank", "text"]
-    )
+    steps = pd.DataFrame({"rank": range(3)})
+    steps["score"] = 3.0 - steps["rank"]
+    steps["text"] = "tea number " + steps["rank"].astype(str)
+    rows = frame.merge(steps, how="cross")
+    number = (rows["query"].str.len() + rows["rank"]) % 5
+    return rows.assign(docno="d" + number.astype(str))
 
 
 @pytest.mark.slow
@@ -266,15 +255,14 @@ def passages_of(frame):
 )
 @example(names=OTHERS[6:], lengths=[2, 0, 3])
 def test_sub_queries_come_back_to_their_turn_whatever_its_name(fused, names, lengths):
-    queries = [[f"tea {'x' * place}" for place in range(length)] for length in lengths]
+    three_queries = ["tea ", "tea x", "tea xx"]
+    queries = [three_queries[:length] for length in lengths]
     system = ikat.ExplodeQueries() >> pt.apply.generic(passages_of) >> fused
 
     def found(qids):
         results = system(turns(qids).assign(qsubqueries=column(queries)))
-        return [
-            results[results["qid"] == qid][["docno", "score", "rank"]].values.tolist()
-            for qid in qids
-        ]
+        return of_each_turn(results, qids, ["docno", "score", "rank"])
 
-    assert found(names) == (expected := found(OF_IKAT))
+    expected = found(OF_IKAT)
+    assert found(names) == expected
     assert all(expected)

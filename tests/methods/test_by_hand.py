@@ -45,11 +45,11 @@ class Search(pt.Transformer):
 
     def transform(self, turns):
         self.queries += turns["query"].tolist()
-        rows = [
-            {**turn, "docno": docno, "score": score, "rank": rank, "text": docno}
-            for turn in turns.to_dict("records")
-            for rank, (docno, score) in enumerate(FOUND.get(turn["query"], {"a": 1.0}).items())
-        ]
+        rows = []
+        for turn in turns.to_dict("records"):
+            found = FOUND.get(turn["query"], {"a": 1.0})
+            for rank, (docno, score) in enumerate(found.items()):
+                rows.append({**turn, "docno": docno, "score": score, "rank": rank, "text": docno})
         return pd.DataFrame(rows)
 
 
@@ -70,17 +70,15 @@ def ran(system, **given):
     turn = ikat.conversation([{"role": "user", "content": "Which tea?"}], PTKB).assign(
         qresolved=["Which tea?"], qgoldptkb=[["1"]]
     )
-    model, search = ByPrompt(**ANSWERS), Search()
-    built = (
-        system(model.llm, search, **given)
-        if callable(system)
-        else find(system).build(llm=model.llm, retriever=search, **given)
-    )
-    return (
-        built(turn),
-        search.queries,
-        [str(request.messages[-1]["content"]) for request in model.asked],
-    )
+    model = ByPrompt(**ANSWERS)
+    search = Search()
+    if callable(system):
+        built = system(model.llm, search, **given)
+    else:
+        built = find(system).build(llm=model.llm, retriever=search, **given)
+    results = built(turn)
+    prompts = [str(request.messages[-1]["content"]) for request in model.asked]
+    return results, search.queries, prompts
 
 
 def scores(results):
@@ -138,9 +136,8 @@ def test_apcir_takes_weights_and_may_re_rank_by_personal_rewrite():
 def test_each_choice_shows_its_statements_and_searches_two_texts(name, shown, tail):
     _, queries, prompts = ran(f"ptkb_{name}{tail}")
     assert queries == ["tea sleep Rooibos." if tail else "Which tea helps me sleep? Rooibos."]
-    assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompts[-1]} == set(
-        shown
-    )
+    assert ("1: I own a dog." in prompts[-1]) == ("1" in shown)
+    assert ("2: I sleep badly." in prompts[-1]) == ("2" in shown)
     assert len(prompts) == (2 if name == "str" else 1)
 
 
@@ -163,7 +160,10 @@ def test_mq4cs_interleaves_n_lists_each_re_ranked_by_its_query(name, docnos):
     reranker = Reads()
     results, queries, _ = ran(name, reranker=reranker)
     assert "".join(results["docno"]) == docnos
-    assert reranker.pairs == [[query, docno] for query in queries for docno in FOUND[query]]
+    pairs = []
+    for query in queries:
+        pairs += [[query, docno] for docno in FOUND[query]]
+    assert reranker.pairs == pairs
 
 
 CONVERSATION = [
@@ -176,12 +176,11 @@ CONVERSATION = [
 
 def test_disco_searches_nonblank_messages_newest_first():
     """As the description of the authors' models builds it."""
-    said = [
-        (role, text)
-        for pair in CONVERSATION
-        for role, text in zip(("user", "assistant"), pair, strict=True)
-        if text is not None
-    ]
+    said = []
+    for utterance, response in CONVERSATION:
+        said.append(("user", utterance))
+        if response is not None:
+            said.append(("assistant", response))
     search = Search()
     found = ikat.methods.disco(search)(
         ikat.conversation([{"role": role, "content": text} for role, text in said])

@@ -272,7 +272,7 @@ class PerStatement(ikat.Rewrite):
         return repeated
 
     def typical(self, frame):
-        return ["x" for persona in frame["qptkb"] for _ in persona]
+        return ["x"] * frame["qptkb"].map(len).sum()
 
     def plan(self, frame, plan):
         plan.ask(self, frame)
@@ -449,7 +449,8 @@ class Settings:
     """Stands for a retriever with these arguments, over an index of a query model."""
 
     def __init__(self, query_model=None, **arguments):
-        self.index, self.given = SimpleNamespace(query_model=query_model), arguments
+        self.index = SimpleNamespace(query_model=query_model)
+        self.given = arguments
 
     def arguments(self):
         return self.given

@@ -45,7 +45,8 @@ def file(tmp_path):
 
 def test_a_file_has_its_decorated_functions_in_their_order(file):
     assert [entry.name for entry in find_all(file)] == ["plain", "twice", "twice_human"]
-    twice, human = find(f"{file}:twice"), find(f"{file}:twice_human")
+    twice = find(f"{file}:twice")
+    human = find(f"{file}:twice_human")
     assert (twice.paper, twice.depth, twice.manual, twice.needs, twice.takes) == (
         "ours",
         10,

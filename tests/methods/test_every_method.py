@@ -1,10 +1,12 @@
 """Every system of the catalogue runs whole, with real operators, real indexes and tiny models."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pyterrier as pt
 import pytest
+from methods.facts import with_facts
 from rank.tiny_cross_encoders import save_cross_encoder
 from retrieve.tiny_splade import DRINKS, save_splade
 from tiny_seq2seq import save_tiny_bart, save_tiny_t5
@@ -58,10 +60,9 @@ def bm25_index(tmp_path_factory, passages):
 @pytest.fixture(scope="module")
 def splade_index(tmp_path_factory, passages, models):
     """The tiny SPLADE knows few words: each passage gets one more of them, so that it has terms."""
-    known = [
-        {**row, "text": f"{row['text']} {DRINKS[place % len(DRINKS)]}"}
-        for place, row in enumerate(passages)
-    ]
+    known = []
+    for row, drink in zip(passages, itertools.cycle(DRINKS), strict=False):
+        known.append({**row, "text": f"{row['text']} {drink}"})
     return ikat.Splade(models["splade"]).index(tmp_path_factory.mktemp("splade") / "index", known)
 
 
@@ -78,10 +79,8 @@ def built(models, bm25_index, splade_index, dense_index):
 
     def build(name):
         entry = find(name)
-        first, second = (
-            ikat.llm(models["recorded"] if name == "raguteam" else "recorded:sample"),
-            ikat.llm("recorded:sample-claude"),
-        )
+        first = ikat.llm(models["recorded"] if name == "raguteam" else "recorded:sample")
+        second = ikat.llm("recorded:sample-claude")
         rewriter, expander = MODELS.get(name, ("t5", None))
         resources = {"llm": first, "second_llm": second, "reranker": reranker(name, models)}
         resources["rewriter"] = ikat.generate.Seq2SeqRewrite(
@@ -193,10 +192,7 @@ def calls(llm):
 def test_every_method_runs_whole(name, built, data):
     method = find(name)
     topics = data.get_topics("manual" if method.manual else None)
-    turn = topics[topics["qid"] == "1-1_3"].reset_index(drop=True)
-    turn["qfacts"] = [
-        {f"{number}%p0": text for number, text in ptkb.items()} for ptkb in turn["qptkb"]
-    ]  # for memory_facts
+    turn = with_facts(topics[topics["qid"] == "1-1_3"].reset_index(drop=True))
     system, first, second = built(name)
     results = system(turn)
     assert results["qid"].tolist() == ["1-1_3"] * len(results)
@@ -215,11 +211,10 @@ def test_every_method_runs_whole(name, built, data):
     if "rewriter" in method.needs:
         assert results["qrewrite"][0] != turn["qutterance"][0]  # the model wrote it
     asked, fallbacks = zip(calls(first), calls(second), strict=True)
-    assert (
-        asked == CALLS[name]
-        if name in CALLS
-        else sum(asked) == ikat.plan({name: system}, turn).total["calls"]
-    )
+    if name in CALLS:
+        assert asked == CALLS[name]
+    else:
+        assert sum(asked) == ikat.plan({name: system}, turn).total["calls"]
     assert fallbacks == (0, 0)
 
 

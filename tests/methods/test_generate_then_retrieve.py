@@ -29,19 +29,14 @@ class Retriever(pt.Transformer):
 
     def transform(self, queries):
         self.seen += queries["query"].tolist()
-        rows = [
-            (row, docno, rank)
-            for row, text in enumerate(queries["query"])
-            for rank, docno in enumerate(RANKINGS[text])
-        ]
-        found = queries.iloc[[row for row, _, _ in rows]].reset_index(drop=True)
-        docnos, ranks = [docno for _, docno, _ in rows], [rank for _, _, rank in rows]
-        return found.assign(
-            docno=docnos,
-            rank=ranks,
-            score=[10.0 - rank for rank in ranks],
-            text=[f"text of {docno}" for docno in docnos],
-        )
+        rankings = [RANKINGS[query] for query in queries["query"]]
+        lengths = [len(ranking) for ranking in rankings]
+        found = queries.loc[queries.index.repeat(lengths)].reset_index(drop=True)
+        found["docno"] = sum(rankings, [])
+        found["rank"] = found.groupby("qid").cumcount()
+        found["score"] = 10.0 - found["rank"]
+        found["text"] = [f"text of {docno}" for docno in found["docno"]]
+        return found
 
 
 class Reranker(pt.Transformer):
@@ -73,18 +68,18 @@ def ranking(results):
 
 
 def test_ad_gives_the_answer_to_retriever_and_reranker(topics):
-    (llm, backend), retriever, reranker = scripted("the answer"), Retriever(), Reranker()
+    llm, backend = scripted("the answer")
+    retriever = Retriever()
+    reranker = Reranker()
     assert ranking(ad(llm, retriever, reranker)(topics).sort_values("rank")) == ["e", "a"]
     assert (len(backend.asked), retriever.seen) == (1, ["the answer"])
     assert reranker.seen == [("9-1_1", "the answer", "e"), ("9-1_1", "the answer", "a")]
 
 
 def test_qd_reranks_each_query_by_itself_and_interleaves(topics):
-    (llm, backend), retriever, reranker = (
-        scripted("1. q one\n2. q two\n3. q three"),
-        Retriever(),
-        Reranker(),
-    )
+    llm, backend = scripted("1. q one\n2. q two\n3. q three")
+    retriever = Retriever()
+    reranker = Reranker()
     # by RELEVANCE: q one -> b c a, q two -> b d, q three -> none; round robin: b (one), then two's
     # next d, c, a
     assert ranking(qd(llm, retriever, reranker)(topics)) == ["b", "d", "c", "a"]
@@ -96,21 +91,17 @@ def test_qd_reranks_each_query_by_itself_and_interleaves(topics):
 
 
 def test_aqd_asks_twice_and_interleaves(topics):
-    (llm, backend), retriever, reranker = (
-        scripted("the answer", "1. q two\n2. q one"),
-        Retriever(),
-        Reranker(),
-    )
+    llm, backend = scripted("the answer", "1. q two\n2. q one")
+    retriever = Retriever()
+    reranker = Reranker()
     assert ranking(aqd(llm, retriever, reranker)(topics)) == ["b", "c", "d", "a"]
     assert (len(backend.asked), retriever.seen) == (2, ["q two", "q one"])
 
 
 def test_aqd_a_reranks_the_union_once_against_the_answer(topics):
-    (llm, backend), retriever, reranker = (
-        scripted("the answer", "1. q one\n2. q two"),
-        Retriever(),
-        Reranker(),
-    )
+    llm, backend = scripted("the answer", "1. q one\n2. q two")
+    retriever = Retriever()
+    reranker = Reranker()
     results = aqd_a(llm, retriever, reranker)(topics)
     assert ranking(results) == ["b", "d", "c", "a"]
     assert sorted(reranker.seen) == [("9-1_1", "the answer", docno) for docno in "abcd"]
@@ -121,18 +112,16 @@ def test_aqd_a_reranks_the_union_once_against_the_answer(topics):
 
 def test_aqd_a_reaches_what_no_single_query_ranks_first(topics):
     """The whole union is re-ranked: with 1 passage per query, re-ordering could not bring d in."""
-    (llm, _), retriever, reranker = (
-        scripted("the answer", "1. q one\n2. q two"),
-        Retriever(),
-        Reranker(),
-    )
-    assert set(ranking(aqd_a(llm, retriever, reranker, depth=1)(topics))) == {"a", "b"}
-    (llm, _), retriever = scripted("the answer", "1. q one\n2. q two"), Retriever()
-    assert set(ranking(aqd_a(llm, retriever, reranker, depth=2)(topics))) == {"a", "b", "d"}
+    llm, _ = scripted("the answer", "1. q one\n2. q two")
+    assert set(ranking(aqd_a(llm, Retriever(), Reranker(), depth=1)(topics))) == {"a", "b"}
+    llm, _ = scripted("the answer", "1. q one\n2. q two")
+    assert set(ranking(aqd_a(llm, Retriever(), Reranker(), depth=2)(topics))) == {"a", "b", "d"}
 
 
 def test_qr_human_qr_and_raw_have_one_query(topics):
-    (llm, backend), retriever, reranker = scripted("the rewrite"), Retriever(), Reranker()
+    llm, backend = scripted("the rewrite")
+    retriever = Retriever()
+    reranker = Reranker()
     assert ranking(qr(llm, retriever, reranker)(topics).sort_values("rank")) == ["b", "c", "a"]
     assert ranking(human_qr(retriever)(topics)) == ["d"]
     assert ranking(raw(retriever)(topics)) == ["c"]
@@ -140,16 +129,18 @@ def test_qr_human_qr_and_raw_have_one_query(topics):
 
 
 def test_llama10_orders_judged_passages_by_label_and_drops_rest(topics):
-    (llm, backend), retriever = scripted("the rewrite", "Score: 1", "3"), Retriever()
-    assert ranking(llama10(llm, retriever, judged=2)(topics)) == ["b", "c"]
-    assert len(backend.asked) == 3
-    assert all("the rewrite" in chat[0]["content"] for chat in backend.asked[1:])
-    assert ["text of c" in chat[0]["content"] for chat in backend.asked[1:]] == [True, False]
+    llm, backend = scripted("the rewrite", "Score: 1", "3")
+    assert ranking(llama10(llm, Retriever(), judged=2)(topics)) == ["b", "c"]
+    [_, first, second] = [chat[0]["content"] for chat in backend.asked]
+    assert "the rewrite" in first
+    assert "the rewrite" in second
+    assert "text of c" in first
+    assert "text of c" not in second
 
 
 def test_llama10_keeps_order_of_equal_labels_with_unjudged_last(topics):
-    (llm, _), retriever = scripted("the rewrite", "cannot say", "2", "2"), Retriever()
-    pipeline = ikat.Rewrite(llm) >> retriever >> ikat.LLMRerank(llm, on_error="fallback")
+    llm, _ = scripted("the rewrite", "cannot say", "2", "2")
+    pipeline = ikat.Rewrite(llm) >> Retriever() >> ikat.LLMRerank(llm, on_error="fallback")
     assert ranking(pipeline(topics)) == ["b", "a", "c"]
     assert llm.ledger.frame()["fallbacks"].sum() == 1
 
@@ -168,10 +159,8 @@ THOUGHTS = [
 
 @pytest.mark.parametrize("thought", THOUGHTS)
 def test_llama10_reads_no_label_out_of_the_reasoning(topics, thought):
-    (llm, _), retriever = (
-        scripted("the rewrite", thought.replace("{}", "1"), thought.replace("{}", "3")),
-        Retriever(),
-    )
+    llm, _ = scripted("the rewrite", thought.replace("{}", "1"), thought.replace("{}", "3"))
+    retriever = Retriever()
     assert ranking(llama10(llm, retriever, judged=2)(topics)) == ["b", "c"]
     assert ranking(
         llama10(

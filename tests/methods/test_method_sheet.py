@@ -38,11 +38,10 @@ def sheet():
 
 def _model(name, model):
     parameters = list(inspect.signature(model).parameters.values())
-    given = [
-        f"{one.name}={one.default!r}"
-        for one in parameters
-        if one.default is not inspect.Parameter.empty
-    ]
+    given = []
+    for one in parameters:
+        if one.default is not inspect.Parameter.empty:
+            given.append(f"{one.name}={one.default!r}")
     return f"{name}: {', '.join(given)}"
 
 
@@ -68,11 +67,10 @@ def _lines(pipeline, indent):
 def _whole(stage):
     if isinstance(stage, StandIn) or not isinstance(stage, Operator):
         return repr(stage)
-    shown = [
-        f"{name}={_value(value)}"
-        for name, value in stage.arguments().items()
-        if name not in ("prompts", "on_error")
-    ]
+    shown = []
+    for name, value in stage.arguments().items():
+        if name not in ("prompts", "on_error"):
+            shown.append(f"{name}={_value(value)}")
     return f"{type(stage).__name__}({', '.join(shown)})"
 
 
@@ -87,7 +85,8 @@ def _value(value):
 
 
 def test_the_sheet_is_that_of_the_methods():
-    found, pinned = sheet().splitlines(), SHEET.read_text(encoding="utf-8").splitlines()
+    found = sheet().splitlines()
+    pinned = SHEET.read_text(encoding="utf-8").splitlines()
     changed = "\n".join(
         difflib.unified_diff(pinned, found, "method_sheet.txt", "the methods", lineterm="", n=1)
     )

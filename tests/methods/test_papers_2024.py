@@ -40,10 +40,10 @@ class Search(pt.Transformer):
         self.queries += queries["query"].tolist()
         found = queries.loc[queries.index.repeat(5)].reset_index(drop=True)
         ranks = list(range(5)) * len(queries)
-        docnos = [
-            "shared" if rank == 4 else f"{query[:12]}-{rank}"
-            for query, rank in zip(found["query"], ranks, strict=True)
-        ]
+        docnos = []
+        for query in queries["query"]:
+            docnos += [f"{query[:12]}-{rank}" for rank in range(4)]
+            docnos.append("shared")
         texts = [f"Text of {docno}." for docno in docnos]
         return found.assign(
             docno=docnos, rank=ranks, score=[5.0 - rank for rank in ranks], text=texts
@@ -59,9 +59,10 @@ class Score(pt.Transformer):
 
     def transform(self, results):
         self.pairs += list(zip(results["query"], results["docno"], strict=True))
-        scores = [
-            9.0 if docno == "shared" else -float(sum(map(ord, docno))) for docno in results["docno"]
-        ]
+        scores = []
+        for docno in results["docno"]:
+            score = 9.0 if docno == "shared" else -float(sum(map(ord, docno)))
+            scores.append(score)
         return pt.model.add_ranks(results.assign(score=scores))
 
     def __hash__(self):
@@ -114,7 +115,8 @@ def docnos(results):
 
 
 FIVE = ["q one", "q two", "q three", "q four", "q five"]
-SHORT, LONG = sentences("Eat oats", 5), sentences("Vegans walk", 10)
+SHORT = sentences("Eat oats", 5)
+LONG = sentences("Vegans walk", 10)
 BY_HAND = "What can a vegan eat on a walk?"
 
 
@@ -134,7 +136,8 @@ BY_HAND = "What can a vegan eat on a walk?"
 def test_what_is_searched_re_ranked_and_shown_to_the_response(
     model, topics, system, searched, read_by, pairs, used
 ):
-    search, score = Search(), Score()
+    search = Search()
+    score = Score()
     results = system(model.llm, search, score)(topics).sort_values("rank")
     assert search.queries == searched
     assert {query for query, _ in score.pairs} == read_by
@@ -144,7 +147,8 @@ def test_what_is_searched_re_ranked_and_shown_to_the_response(
 
 
 def test_weighted_reranking_scores_all_candidates_by_all_queries(model, topics):
-    search, score = Search(), Score()
+    search = Search()
+    score = Score()
     results = weighted_reranking(model.llm, search, score)(topics)
     assert len(search.queries) == 3
     assert results["qweights"][0] == [1.0, 0.9, 0.3]
@@ -180,7 +184,8 @@ def test_rtg_without_a_statement_asks_for_the_rewrite_alone(model, topics):
     rtg(model.llm, Search(), Score(), respond=False)(topics)
     [request] = [request for request in model.asked if request.prompt == "queries_statement"]
     assert request.item == ""
-    assert not any(statement in request.messages[-1]["content"] for statement in PTKB.values())
+    prompt = request.messages[-1]["content"]
+    assert not any(statement in prompt for statement in PTKB.values())
 
 
 def test_gtr_unites_two_llms_and_reranks_by_the_seconds_answer(model, topics):
@@ -189,7 +194,8 @@ def test_gtr_unites_two_llms_and_reranks_by_the_seconds_answer(model, topics):
         statements_copies="I own a dog.\nI am vegan.",
         queries_given_answer="1. b one",
     )
-    search, score = Search(), Score()
+    search = Search()
+    score = Score()
     results = gtr(model.llm, search, score, second_llm=other.llm)(topics)
     assert search.queries == ["a one", "a two", "b one"]
     last = [pair for pair in score.pairs if pair[0] == "Bread."]

@@ -96,33 +96,37 @@ A number is a limit, such as 5 queries; ``system`` is a system message. The ques
 rewrite where the prompt's name ends in ``_human``.
 """
 
-UTTERANCES, RESPONSES = ["uttera", "utterb"], ["resporea", "resporeb"]
+UTTERANCES = ["uttera", "utterb"]
+RESPONSES = ["resporea", "resporeb"]
 PTKB = {"1": "statona", "2": "statonb", "3": "statonc"}
 BOTH = "Rewrite: the wrote_rewritten it is?\nResponse: The wrote_answered it is."
 LIST = "1. the wrote_query1 it is\n2. the wrote_query2 it is"
-SAID = {
-    "rewritten": "rewrite",
-    "shortened": "rewrite_short",
-    "cleared": "rewrite_clear",
-    "personalised": "rewrite_personal",
-    "enhanced": "rewrite_enhanced",
-    "answered": "answer answer_one_shot",
-    "guessed": "guess_answer",
-    "expanded": "expand_response expand_response_personal",
-    "preferred": "preferences",
-    "clarified": "clarify",
-    "suggested": "suggest suggest_context",
-    "summed": "summarise summarise_history",
-    "condensed": "condense_passages",
-    "responded": "respond respond_passages_only respond_suggested",
+WORD_OF_ANSWER = {
+    "rewrite": "rewritten",
+    "rewrite_short": "shortened",
+    "rewrite_clear": "cleared",
+    "rewrite_personal": "personalised",
+    "rewrite_enhanced": "enhanced",
+    "answer": "answered",
+    "answer_one_shot": "answered",
+    "guess_answer": "guessed",
+    "expand_response": "expanded",
+    "expand_response_personal": "expanded",
+    "preferences": "preferred",
+    "clarify": "clarified",
+    "suggest": "suggested",
+    "suggest_context": "suggested",
+    "summarise": "summed",
+    "summarise_history": "summed",
+    "condense_passages": "condensed",
+    "respond": "responded",
+    "respond_passages_only": "responded",
+    "respond_suggested": "responded",
 }
-"""The word of a text -> the prompts that it answers."""
+"""Prompt -> the word of the text that answers it."""
+PASSAGE_QUERY = "The wrote_written it is. More of it is."
 ANSWERS = {
-    **{
-        prompt: f"The wrote_{word} it is."
-        for word, prompts in SAID.items()
-        for prompt in prompts.split()
-    },
+    **{prompt: f"The wrote_{word} it is." for prompt, word in WORD_OF_ANSWER.items()},
     **dict.fromkeys(
         ["rewrite_and_answer", "rewrite_and_answer_without_persona"], f"Reason: it is so.\n{BOTH}"
     ),
@@ -138,10 +142,10 @@ ANSWERS = {
     "topic_switch": "same",
     "decide": '{"action": "answer"}',
     "rerank": "2",
-    **{
-        f"passage_queries_{form}": "The wrote_written it is. More of it is."
-        for form in ("article", "short", "long", "styled")
-    },
+    "passage_queries_article": PASSAGE_QUERY,
+    "passage_queries_short": PASSAGE_QUERY,
+    "passage_queries_long": PASSAGE_QUERY,
+    "passage_queries_styled": PASSAGE_QUERY,
 }
 """What the model writes: each text that a later prompt may show has a word of its own."""
 NEW = (
@@ -149,14 +153,20 @@ NEW = (
     "ANSWERS in tests/methods/test_prompt_values.py needs a line with it"
 )
 """What the model writes to any other prompt. A failure of an operator shows its beginning."""
-GIVEN = {"utterance": UTTERANCES, "response": RESPONSES, "statement": PTKB.values()}
-WRITTEN = {word for answer in [*ANSWERS.values(), NEW] for word in re.findall(r"wrote_\w+", answer)}
-WORDS = {"askora": "question", "manora": "manual"} | {
-    word: word.removeprefix("wrote_") for word in WRITTEN
+WRITTEN = set(re.findall(r"wrote_(\w+)", "\n".join([*ANSWERS.values(), NEW])))
+WORDS = {
+    "askora": "question",
+    "manora": "manual",
+    "uttera": "utterance1",
+    "utterb": "utterance2",
+    "resporea": "response1",
+    "resporeb": "response2",
+    "statona": "statement1",
+    "statonb": "statement2",
+    "statonc": "statement3",
+    **{f"wrote_{word}": word for word in WRITTEN},
 }
-WORDS |= {
-    word: f"{name}{number}" for name, words in GIVEN.items() for number, word in enumerate(words, 1)
-}
+"""Word in a prompt -> what it stands for."""
 TOLD = {
     "utterance1 response1 utterance2 response2": "conversation",
     "utterance1 summed utterance2 response2": "summed_conversation",
@@ -203,16 +213,12 @@ class Keep(pt.Transformer):
 
 def turn():
     """The third turn of a conversation. Some methods summarise its first, long response."""
-    texts = [
-        UTTERANCES[0],
-        f"{RESPONSES[0]} {'long ' * 120}",
-        UTTERANCES[1],
-        RESPONSES[1],
-        "askora",
-    ]
     messages = [
-        {"role": "assistant" if place % 2 else "user", "content": text}
-        for place, text in enumerate(texts)
+        {"role": "user", "content": UTTERANCES[0]},
+        {"role": "assistant", "content": f"{RESPONSES[0]} {'long ' * 120}"},
+        {"role": "user", "content": UTTERANCES[1]},
+        {"role": "assistant", "content": RESPONSES[1]},
+        {"role": "user", "content": "askora"},
     ]
     return ikat.conversation(messages, PTKB).assign(qresolved="manora", qgoldptkb=[["2"]])
 
@@ -220,10 +226,15 @@ def turn():
 def told(messages):
     """The values in a request, in their order, and its limits."""
     text = "\n".join(message["content"] for message in messages)
-    found = [
-        match[1] or WORDS.get(match[0]) or f"passage{match[2]}" for match in VALUE.finditer(text)
-    ]
-    found = [*(message["role"] for message in messages if message["role"] == "system"), *found]
+    found = [message["role"] for message in messages if message["role"] == "system"]
+    for match in VALUE.finditer(text):
+        limit, passage = match.groups()
+        if limit:
+            found.append(limit)
+        elif passage:
+            found.append(f"passage{passage}")
+        else:
+            found.append(WORDS[match[0]])
     line = re.sub(r"\b(passage\d+) (?:passage\d+ )*passage(\d+)", r"\1-\2", " ".join(found))
     line = re.sub(r"\bpassage\d+(?!\d|-)", "passage", line)
     for values, name in TOLD.items():
@@ -234,8 +245,9 @@ def told(messages):
 @functools.cache
 def asked(name):
     """(prompt, values) of each distinct request of a method."""
-    answers = {prompt + style: text for prompt, text in ANSWERS.items() for style in ("", "_llama")}
-    first, second = ByPrompt(NEW, **answers), ByPrompt(NEW, **answers)
+    answers_llama = {f"{prompt}_llama": text for prompt, text in ANSWERS.items()}
+    first = ByPrompt(NEW, **ANSWERS, **answers_llama)
+    second = ByPrompt(NEW, **ANSWERS, **answers_llama)
     given = {
         "retriever": Search(),
         "dense": Search(),
@@ -244,23 +256,20 @@ def asked(name):
         "second_llm": second.llm,
     }
     find(name).build(**given)(turn())
-    return sorted(
-        {(request.prompt, told(request.messages)) for request in [*first.asked, *second.asked]}
-    )
+    requests = first.asked + second.asked
+    return sorted({(request.prompt, told(request.messages)) for request in requests})
 
 
 @functools.cache
 def table():
     """(prompt, method or nothing) -> the values of its requests."""
-    rows = [
-        re.fullmatch(r"(\w+)((?: \w[\w:=]*)*) *: *(.+)", line).groups()
-        for line in TABLE.strip().splitlines()
-    ]
-    return {
-        (prompt, name): values.split(" | ")
-        for prompt, names, values in rows
-        for name in names.split() or [None]
-    }
+    rows = {}
+    for line in TABLE.strip().splitlines():
+        match = re.fullmatch(r"(\w+)((?: \w[\w:=]*)*) *: *(.+)", line)
+        prompt, names, values = match.groups()
+        for name in names.split() or [None]:
+            rows[prompt, name] = values.split(" | ")
+    return rows
 
 
 @pytest.mark.parametrize("name", WITH_LLM)
@@ -271,20 +280,23 @@ def test_every_value_the_paper_puts_in_a_prompt_is_sent_in_it(name):
         plain = prompt.removesuffix("_human")
         sent = [values for one, values in found if one == prompt]
         values = expected.get((plain, name)) or expected.get((plain, None))
-        row = f"{plain}: {' | '.join(sent)}".replace(
-            "manual", "question" if plain != prompt else "manual"
-        )
+        row = f"{plain}: {' | '.join(sent)}"
+        if plain != prompt:
+            row = row.replace("manual", "question")
         assert values is not None, (
             "are these the values that the paper puts into the prompt? "
             f"Then add the row to TABLE in {__file__}:\n{row}"
         )
-        wanted = [
-            value.replace("question", "manual") if plain != prompt else value for value in values
-        ]
+        wanted = values
+        if plain != prompt:
+            wanted = [value.replace("question", "manual") for value in values]
         assert sent == wanted, f"is a row `{plain} {name} : ...` missing in TABLE of {__file__}?"
 
 
 def test_every_row_of_the_table_is_of_a_prompt_a_method_sends():
-    sent = {(prompt.removesuffix("_human"), name) for name in WITH_LLM for prompt, _ in asked(name)}
+    sent = set()
+    for name in WITH_LLM:
+        for prompt, _ in asked(name):
+            sent.add((prompt.removesuffix("_human"), name))
     assert {prompt for prompt, _ in table()} <= {prompt for prompt, _ in sent}
     assert {row for row in table() if row[1]} <= sent

@@ -136,19 +136,26 @@ def test_the_deviations_stand_under_the_tables_of_python(bm25, tmp_path):
         (compared, "ad"),
         (compared[["name", "nDCG@5"]].round(2), "ad"),
     ):
-        text, page = " ".join(repr(shown).split()), shown._repr_html_()
-        assert all(f"{name}: {line}" in text and f"{name}: {line}" in page for line in lines)
-    assert all(f"note: ad: {line}" in experiment_table(compared).notes for line in lines)
-    assert not set(lines) & {
-        str(cell) for column in compared.columns for cell in [column, *compared[column]]
-    }
+        text = " ".join(repr(shown).split())
+        page = shown._repr_html_()
+        for line in lines:
+            assert f"{name}: {line}" in text
+            assert f"{name}: {line}" in page
+    for line in lines:
+        assert f"note: ad: {line}" in experiment_table(compared).notes
+        assert line not in compared.columns
+        assert not compared.astype(str).isin([line]).any(axis=None)
     alone = ikat.experiment({"mine": bm25}, "ikat:sample", turns=turns)
     assert "note:" not in repr(alone)
 
 
 def test_published_means_and_deviations_are_those_of_the_files(shared):
-    files = {"ptkb_str": "LLM", "ptkb_sar": "SAR"} | {
-        f"ptkb_{name.casefold()}": name for name in ("None", "All", "human")
+    files = {
+        "ptkb_str": "LLM",
+        "ptkb_sar": "SAR",
+        "ptkb_none": "None",
+        "ptkb_all": "All",
+        "ptkb_human": "human",
     }
     keys = ("NDCG@3", "NDCG@5", "MRR", "Precision@20", "Recall@20", "Recall@1000", "MAP")
     for row in PAPERS["ptkb_2024"].tables["deviations"].rows:
@@ -163,9 +170,11 @@ def test_published_means_and_deviations_are_those_of_the_files(shared):
         )
         [found] = json.loads(path.read_text()).values()
         of_runs = [found["full_set"][key] for key in keys]
-        assert cells == [
-            f"{one['mean'] / 100:.4f}±{one['std'] / 100:.4f}".replace("0.", ".") for one in of_runs
-        ], name
+        written = []
+        for one in of_runs:
+            cell = f"{one['mean'] / 100:.4f}±{one['std'] / 100:.4f}"
+            written.append(cell.replace("0.", "."))
+        assert cells == written, name
         if shots == "0":
             assert list(published("ptkb_on_2023").loc[name]) == [
                 round(one["mean"] / 100, 4) for one in of_runs

@@ -27,11 +27,13 @@ class Draws(ByPrompt):
 
     def complete(self, requests):
         self.asked += requests
-        said = [(self.answers[request.prompt], request.sample) for request in requests]
-        return [
-            Reply(text if isinstance(text, str) else text[sample], self.model)
-            for text, sample in said
-        ]
+        replies = []
+        for request in requests:
+            answer = self.answers[request.prompt]
+            if isinstance(answer, list):
+                answer = answer[request.sample]
+            replies.append(Reply(answer, self.model))
+        return replies
 
 
 class Search(pt.Transformer):
@@ -44,11 +46,11 @@ class Search(pt.Transformer):
     def transform(self, inp):
         self.queries += inp["query"].tolist()
         self.vectors += inp["query_vec"].tolist() if "query_vec" in inp.columns else []
-        rows = [
-            {**row, "docno": word, "text": word, "rank": rank, "score": -float(rank)}
-            for row in inp.drop(columns="query_vec", errors="ignore").to_dict("records")
-            for rank, word in enumerate(dict.fromkeys(row["query"].split()))
-        ]
+        rows = []
+        for row in inp.drop(columns="query_vec", errors="ignore").to_dict("records"):
+            for rank, word in enumerate(dict.fromkeys(row["query"].split())):
+                found = {"docno": word, "text": word, "rank": rank, "score": -float(rank)}
+                rows.append(row | found)
         return pd.DataFrame(
             rows, columns=None if rows else [*inp.columns, "docno", "text", "rank", "score"]
         )
@@ -112,9 +114,7 @@ def prompts(model):
 
 
 def shown(model, prompt):
-    return next(
-        request.messages[-1]["content"] for request in model.asked if request.prompt == prompt
-    )
+    return model.texts_of(prompt)[0]
 
 
 def test_llm4cs_searches_once_for_five_rewrites_and_answers(model, turn):
@@ -157,7 +157,8 @@ def test_llm4cs_asks_for_a_thought_unless_told_not_to(model, turn, form):
 
 
 def test_llm4cs_may_fuse_the_lists_of_the_samples(model, turn):
-    search, likes = Search(), Likes()
+    search = Search()
+    likes = Likes()
     out = llm4cs(model.llm, search, aggregate="fusion", form="rewrite")(turn)
     assert search.queries == ["oats", "nuts", "oats", "figs", "oats"]
     assert out["docno"].tolist() == [
@@ -178,10 +179,10 @@ def test_llm4cs_may_fuse_the_lists_of_the_samples(model, turn):
 
 def letters(texts, **options):
     """An encoder: how often a text has each letter, of length 1."""
-    counts = np.array(
-        [[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts],
-        dtype=np.float32,
-    )
+    counts = np.zeros((len(texts), 26), dtype=np.float32)
+    for row, text in enumerate(texts):
+        for column, letter in enumerate("abcdefghijklmnopqrstuvwxyz"):
+            counts[row, column] = text.count(letter)
     return counts / np.linalg.norm(counts, axis=1, keepdims=True)
 
 
@@ -232,7 +233,8 @@ def chiq_model():
 
 
 def test_chiq_enhances_the_history_and_then_rewrites(turn):
-    model, search = chiq_model(), Search()
+    model = chiq_model()
+    search = Search()
     chiq_ad(model.llm, search)(turn)
     assert prompts(model) == [
         "topic_switch",
@@ -249,7 +251,8 @@ def test_chiq_enhances_the_history_and_then_rewrites(turn):
 
 
 def test_chiq_without_summary_and_with_the_guess_in_the_query(turn):
-    model, search = chiq_model(), Search()
+    model = chiq_model()
+    search = Search()
     chiq_ad(model.llm, search, summarise=False, append=True)(turn)
     assert "summarise_history" not in prompts(model)
     assert "system: There are walks in the hills." in shown(model, "rewrite_enhanced")
@@ -266,7 +269,8 @@ def test_chiq_asks_a_first_turn_three_times():
 
 
 def test_the_best_of_n_is_chosen_by_its_passages_and_searched(model, turn):
-    search, likes = Search(), Likes(figs=3, nuts=2)
+    search = Search()
+    likes = Likes(figs=3, nuts=2)
     out = best_of_n(model.llm, search, likes, n=5)(turn)
     assert search.queries == [
         "oats",
@@ -279,7 +283,8 @@ def test_the_best_of_n_is_chosen_by_its_passages_and_searched(model, turn):
 
 
 def test_cfda_fuses_the_best_of_each_kind_and_reranks_by_llm4cs(model, turn):
-    search, likes = Search(), Likes(hill=9, food=1, figs=3)
+    search = Search()
+    likes = Likes(hill=9, food=1, figs=3)
     out = cfda_best_of_n(model.llm, search, likes, n=5)(turn)
     assert len(model.asked) == 5 + 5 + 5
     # of CHIQ: (0 + 0 + 1) / 3, (9 + 1) / 2, 1 and 0; of LLM4CS: figs

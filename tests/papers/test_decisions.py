@@ -34,13 +34,14 @@ CHAT = [
     ("assistant", f"Ten km. {LONG}"),
     ("user", "What do I eat?"),
 ]
+STATEMENT_QUERIES = [f"s {number}" for number in range(12)]
 ANSWERS = {
     "rewrite": "vegan food for walks",
     "rewrite_short": "What to eat?",
     "answer": "Nuts and oats.",
     "queries": "1. q one\n2. q two",
     "queries_given_answer": "1. a one\n2. a two",
-    "queries_statement": str([f"s {number}" for number in range(12)]).replace("'", '"'),
+    "queries_statement": json.dumps(STATEMENT_QUERIES),
     "statements_ids": "[1]",
     "statements_copies": "I am vegan.",
     "statements_scores": '{"1": 0.9}',
@@ -139,7 +140,8 @@ def qr_sees_all_messages():
         prompt = run(name)[1]["rewrite" if name == "qr" else "rewrite_llama"]
         assert all(content.strip() in prompt for _, content in CHAT), name
         assert prompt.count("In the hills") == 40, name  # those of both responses
-    answers, queries = run("ad_llama")[1]["answer_llama"], run("qd_llama")[1]["queries_llama"]
+    answers = run("ad_llama")[1]["answer_llama"]
+    queries = run("qd_llama")[1]["queries_llama"]
     for prompt in (answers, queries):
         assert "Where can I walk?" in prompt
         assert prompt.count("In the hills") == 20  # those of the last response alone
@@ -187,18 +189,16 @@ def the_pool_is_interleaved_and_cut():
     score = Score()
     run("mq4cs_qr_deberta", Search(600), score)
     assert len(score.docnos) == 1000
-    assert set(score.docnos) == {
-        f"q {name}-{rank}" for name in ("one", "two") for rank in range(500)
-    }
+    of_the_first = {f"q one-{rank}" for rank in range(500)}
+    of_the_second = {f"q two-{rank}" for rank in range(500)}
+    assert set(score.docnos) == of_the_first | of_the_second
 
 
 def the_ensemble_is_a_mean_of_scaled_scores():
     frame = pd.DataFrame({"qid": "t", "query": "q", "docno": list("abc"), "text": list("abc")})
-    scorers = [
-        pt.apply.doc_score(lambda row, scores=scores: scores[row["docno"]])
-        for scores in ({"a": 4, "b": 2, "c": 0}, {"a": 0, "b": 9, "c": 9})
-    ]
-    found = ikat.Ensemble(scorers)(frame).set_index("docno")["score"]
+    low = pt.apply.doc_score(lambda row: {"a": 4, "b": 2, "c": 0}[row["docno"]])
+    high = pt.apply.doc_score(lambda row: {"a": 0, "b": 9, "c": 9}[row["docno"]])
+    found = ikat.Ensemble([low, high])(frame).set_index("docno")["score"]
     assert found.to_dict() == pytest.approx(
         {"a": (1 + 0) / 2, "b": (0.5 + 1) / 2, "c": (0 + 1) / 2}
     )
@@ -222,10 +222,8 @@ def infosense_has_its_own_bm25():
 
 def infosense_sums_up_long_responses_but_the_last():
     prompt = run("short_long_2")[1]["passage_queries_short"]
-    assert all(
-        text in prompt
-        for text in ("Where can I walk?", "system: Hills.", "How far?", CHAT[3][1].strip())
-    )
+    for text in ("Where can I walk?", "system: Hills.", "How far?", CHAT[3][1].strip()):
+        assert text in prompt
     assert prompt.count("In the hills") == 20
 
 
@@ -255,12 +253,11 @@ def llmeval_is_yes_or_no():
         "LLMeval SOLAR"
     ]
     assert judge.needs == ("gold_answer",)
-    values = [judge.parse(f'{{"reason": "r", "verdict": "{said}"}}') for said in ("yes", "no", "4")]
-    assert [None if found is None else judge.assess({}, [found]).value for found in values] == [
-        1.0,
-        0.0,
-        None,
-    ]
+    yes = judge.parse('{"reason": "r", "verdict": "yes"}')
+    no = judge.parse('{"reason": "r", "verdict": "no"}')
+    assert judge.assess({}, [yes]).value == 1.0
+    assert judge.assess({}, [no]).value == 0.0
+    assert judge.parse('{"reason": "r", "verdict": "4"}') is None
     assert (
         "LLMeval: the share of responses that say what the gold answer says" in notes_of_responses()
     )
@@ -270,10 +267,10 @@ def llmeval_is_yes_or_no():
         .to_numpy()
         .ravel()
     )
-    assert all(
-        min(abs(score - round(score * turns) / turns) for turns in (61, 62)) < 0.00006
-        for score in published
-    )
+    for score in published:
+        over_61 = abs(score - round(score * 61) / 61)
+        over_62 = abs(score - round(score * 62) / 62)
+        assert min(over_61, over_62) < 0.00006
 
 
 def nist_statements_of_2024_are_missing():
@@ -287,7 +284,7 @@ def nist_statements_of_2024_are_missing():
 def rtg_takes_every_query():
     search = Search()
     _, prompts, model = run("rtg", search, suggest="Oats.", respond_suggested="Oats.")
-    assert search.queries == [f"s {number}" for number in range(12)]
+    assert search.queries == STATEMENT_QUERIES
     assert "at most" not in prompts["queries_statement"]
     system = METHODS["rtg"].build(llm=model.llm, retriever=search, reranker=Score())
     assert "At least: in queries" in " ".join(
@@ -324,11 +321,7 @@ def gtrs_response_shows_no_first_answer():
 
 def rtg_asks_for_each_chosen_statement():
     _, _, model = run("rtg", statements_ids="[2]", suggest="Oats.", respond_suggested="Oats.")
-    asked = [
-        request.messages[-1]["content"]
-        for request in model.asked
-        if request.prompt == "queries_statement"
-    ]
+    asked = model.texts_of("queries_statement")
     assert len(asked) == 1
     assert PTKB["2"] in asked[0]
     assert PTKB["1"] not in asked[0]
@@ -352,10 +345,8 @@ def the_turns_are_those_of_nist():
 
 
 def llms_decode_greedily():
-    assert all(
-        "temperature=0" in METHODS[name].models["llm"]
-        for name in find_table("infosense_2024", "1").systems
-    )
+    for name in find_table("infosense_2024", "1").systems:
+        assert "temperature=0" in METHODS[name].models["llm"]
 
 
 def only_short_long_3_thinks():
@@ -384,11 +375,7 @@ def the_first_passage_query_shows_all_chosen():
     model = ByPrompt(**{**ANSWERS, "statements_scores": scores})
     turn = ikat.conversation([{"role": role, "content": content} for role, content in CHAT], ptkb)
     METHODS["wghtdrerank_1"].build(llm=model.llm, retriever=Search(), reranker=Score())(turn)
-    first, *others = [
-        request.messages[-1]["content"]
-        for request in model.asked
-        if request.prompt == "passage_queries_article"
-    ]
+    first, *others = model.texts_of("passage_queries_article")
     assert all(statement in first for statement in ptkb.values())
     assert len(others) == 3
 
@@ -416,11 +403,7 @@ def the_first_run_has_minilm():
 
 def one_statement_makes_two_passage_queries():
     _, _, model = run("wghtdrerank_1", statements_scores='{"2": 0.4}')
-    asked = [
-        request.messages[-1]["content"]
-        for request in model.asked
-        if request.prompt == "passage_queries_article"
-    ]
+    asked = model.texts_of("passage_queries_article")
     assert len(asked) == 2
     assert all(PTKB["2"] in prompt for prompt in asked)
 
@@ -473,7 +456,8 @@ def figure_3_of_infosense_is_guessed():
 
 
 def niis_fourth_table_has_114_turns():
-    [third], [fourth] = find_table("nii_2024", "III"), find_table("nii_2024", "IV")
+    [third] = find_table("nii_2024", "III")
+    [fourth] = find_table("nii_2024", "IV")
     assert (third.turns, fourth.turns) == (None, 114)
     fitting = []
     for turns in range(40, 340):
@@ -505,16 +489,16 @@ def table_4_repeats_two_counts():
         map(sum, (row[2:] for row in counts[2:]))
     )
     assert round(100 * agreed / pairs, 2) == 66.51
-    assert [
-        more for more in range(300) if round(100 * (agreed + more) / (pairs + more), 2) == 66.84
-    ] == list(range(220, 227))
+    fitting = []
+    for more in range(300):
+        if round(100 * (agreed + more) / (pairs + more), 2) == 66.84:
+            fitting.append(more)
+    assert fitting == list(range(220, 227))
 
 
 def the_rows_are_gpt_4o_minis():
-    assert all(
-        find(name).models["llm"] == "openai:gpt-4o-mini"
-        for name in find_table("ptkb_2024", "2023")[0].systems
-    )
+    for name in find_table("ptkb_2024", "2023")[0].systems:
+        assert find(name).models["llm"] == "openai:gpt-4o-mini"
 
 
 def rows_of_2024_have_neither_examples_nor_deviations():
@@ -540,7 +524,8 @@ def nothing_limits_completions():
 
 
 def infosenses_turns_fit_its_scores():
-    [ranking], [nist, _] = find_table("infosense_2024", "2"), find_table("infosense_2024", "3")
+    [ranking] = find_table("infosense_2024", "2")
+    [nist, _] = find_table("infosense_2024", "3")
     assert (ranking.turns, nist.turns) == (116, 114)
     sums = ranking.frame()["P@20"] * 20 * 116
     assert ((sums - sums.round()).abs() < 0.00005 * 20 * 116 + 1e-9).all()
@@ -627,15 +612,14 @@ def the_other_rows_have_no_method():
     for year, lowest in ((2023, 0.1884), (2024, 0.3058)):
         [part] = find_table("cfda_2025", str(year))
         assert part.systems == ["best_of_n"]
-        assert all("choice" in name or "gpt4o" in name for name in part.only_published)
+        for name in part.only_published:
+            assert "choice" in name or "gpt4o" in name
         assert part.frame()["nDCG@5"].min() == lowest
 
 
 def the_rows_are_bm25s():
-    assert all(
-        find(name).models["retriever"] == "BM25"
-        for name in find_table("ptkb_2024", "2023")[0].systems
-    )
+    for name in find_table("ptkb_2024", "2023")[0].systems:
+        assert find(name).models["retriever"] == "BM25"
 
 
 def adarewriters_choice_is_named():
@@ -651,15 +635,13 @@ def the_file_is_named():
 
 
 def the_fused_system_has_no_row():
-    assert not any(
-        "cfda" in row
-        for name in ("cfda_on_2023", "cfda_on_2024")
-        for row in TABLES[name].frame().index
-    )
+    for name in ("cfda_on_2023", "cfda_on_2024"):
+        assert not TABLES[name].frame().index.str.contains("cfda").any()
 
 
 def the_study_has_means_of_five_runs():
-    assert all("means of 5 runs" in TABLES[f"ptkb_on_{year}"].paper for year in (2023, 2024))
+    assert "means of 5 runs" in TABLES["ptkb_on_2023"].paper
+    assert "means of 5 runs" in TABLES["ptkb_on_2024"].paper
 
 
 def examples_are_an_argument():
@@ -679,9 +661,8 @@ def the_table_of_2023_replays_the_authors_completions():
     assert dict(part.recorded) == {"gpt-4o-mini": "recorded:personalizedcir"}
     of_study = [name for name in OUTPUTS if name.startswith("personalizedcir-")]
     assert len(of_study) == len(part.systems) == 18
-    assert {(len(OUTPUTS[name].files), OUTPUTS[name].turns) for name in of_study} == {
-        (5, part.listed)
-    }
+    for name in of_study:
+        assert (len(OUTPUTS[name].files), OUTPUTS[name].turns) == (5, part.listed)
 
 
 def recorded_str_chooses_nothing():
@@ -837,12 +818,22 @@ SHOWN_BY = {
 }
 
 
+DEVIATIONS = []
+for paper in PAPERS.values():
+    DEVIATIONS += paper.deviations
+
+
 def released(shared, year):
     return json.loads((shared / "ikat" / f"{year}_test_topics.json").read_text())
 
 
+def judged_turns(qrels):
+    """The turn of each line of a file of judgements."""
+    return [line.split()[0] for line in qrels.read_text().splitlines()]
+
+
 def test_released_data_has_the_statistics_beside_the_papers(shared):
-    said = " ".join(" ".join(row) for paper in PAPERS.values() for row in paper.deviations)
+    said = " ".join(" ".join(deviation) for deviation in DEVIATIONS)
     turns = [len(one["turns"]) for one in released(shared, 2023)]
     assert f"{sum(turns) / len(turns):.2f} turns a conversation" in said
     assert f"{sum(turns)} turns of the {len(turns)} conversations" in said
@@ -855,29 +846,10 @@ def test_released_data_has_the_statistics_beside_the_papers(shared):
     )
     assert f"released topics of 2024 have {len(ptkbs)} conversations" in said
     assert sum(len(one["turns"]) for one in released(shared, 2024)) == 218
-    judged = [
-        line.split()[0]
-        for line in (shared / "ikat" / "2023-qrels.all-turns.txt").read_text().splitlines()
-    ]
+    judged = judged_turns(shared / "ikat" / "2023-qrels.all-turns.txt")
     assert f"{len(judged):,} pairs of the {len(set(judged))} turns" in said
-    assert (
-        len(
-            {
-                line.split()[0]
-                for line in (shared / "ikat" / "ptkb_rel_nist").read_text().splitlines()
-            }
-        )
-        == 98
-    )
-    assert (
-        len(
-            {
-                line.split()[0]
-                for line in (shared / "ikat" / "2024-qrels.txt").read_text().splitlines()
-            }
-        )
-        == 116
-    )
+    assert len(set(judged_turns(shared / "ikat" / "ptkb_rel_nist"))) == 98
+    assert len(set(judged_turns(shared / "ikat" / "2024-qrels.txt"))) == 116
 
 
 OF_RELEASED_DATA = {
@@ -898,9 +870,7 @@ def test_ralis_response_answers_the_utterance():
     assert "ours answers" in description
 
 
-@pytest.mark.parametrize(
-    "sentence", [sentence for paper in PAPERS.values() for sentence, _ in paper.deviations]
-)
+@pytest.mark.parametrize("sentence", [sentence for sentence, _ in DEVIATIONS])
 def test_each_sentence_on_a_decision_is_true(sentence):
     if sentence not in OF_RELEASED_DATA:
         SHOWN_BY[sentence]()

@@ -52,12 +52,11 @@ def matrix_of(number, tmp_path):
 def test_matrices_run_on_the_sample_without_published_figures(tmp_path):
     rows, text = matrix_of("4", tmp_path)
     gold = ikat.dataset("ikat:sample").get_qrels().rename(columns={"label": "gold"})
-    said = [json.loads(line) for line in SAMPLE["sample"].read_text(encoding="utf-8").splitlines()]
-    labels = [
-        (line["qid"], line["item"], int(line["completion"][0]))
-        for line in said
-        if line["stage"] == "judge"
-    ]
+    labels = []
+    for written in SAMPLE["sample"].read_text(encoding="utf-8").splitlines():
+        line = json.loads(written)
+        if line["stage"] == "judge":
+            labels.append((line["qid"], line["item"], int(line["completion"][0])))
     both = gold.merge(pd.DataFrame(labels, columns=["qid", "docno", "label"]))
     assert len(both) == 387
     for row in rows:

@@ -41,10 +41,12 @@ def table(judgements, rows=ROWS, part=TABLE, **more):
 
 
 def lines(made):
-    return [
-        (row["system"], row["scores"], None if math.isnan(row["nDCG"]) else round(row["nDCG"], 4))
-        for row in made.frame.to_dict("records")
-    ]
+    """System, whose scores, and nDCG of each row: None for a score that is not there."""
+    found = []
+    for row in made.frame.to_dict("records"):
+        score = None if math.isnan(row["nDCG"]) else round(row["nDCG"], 4)
+        found.append((row["system"], row["scores"], score))
+    return found
 
 
 def test_ours_published_and_difference_stand_below_each_other():
@@ -127,7 +129,8 @@ def test_differences_have_a_sign_and_counts_two_decimals():
 
 
 def test_systems_that_differ_on_all_turns_get_letters():
-    low, high = scores(0.1, 0.2, 0.1, 0.2), scores(0.8, 0.9, 0.81, 0.9)
+    low = scores(0.1, 0.2, 0.1, 0.2)
+    high = scores(0.8, 0.9, 0.81, 0.9)
     made = table(judged(), scores={"raw": low, "aqd": high, "ad": low + 0.0})
     found = {key: value for key, value in made.significant().items() if key[1] == "nDCG"}
     assert found == {("raw", "nDCG"): "b", ("aqd", "nDCG"): "ac", ("ad", "nDCG"): "b"}
@@ -234,7 +237,9 @@ def test_a_row_has_ours_deviation_published_and_difference():
         ["aqd", "published", 0.25, 5.5, 4],
     ]
     shown = made.shown()
-    cells = {column.title: [cell.text for cell in column.cells] for column in shown.columns}
+    cells = {}
+    for column in shown.columns:
+        cells[column.title] = [cell.text for cell in column.cells]
     assert cells == {
         "system": ["(a) raw*", "(a) raw", "(a) raw", "(a) raw", "(b) aqd"],
         "scores": ["ours", "± of ours", "published", "difference", "published"],
@@ -255,7 +260,8 @@ PLAIN = PublishedTable(
 
 
 def test_letters_of_ours_stand_beside_scores_that_differ():
-    low, high = scores(0.1, 0.2, 0.1, 0.2), scores(0.8, 0.9, 0.81, 0.9)
+    low = scores(0.1, 0.2, 0.1, 0.2)
+    high = scores(0.8, 0.9, 0.81, 0.9)
     ours = {"raw": low, "aqd": high, "ad": low}
     blocks = PublishedTable(**{**vars(PLAIN), "blocks": (["raw", "aqd"], ["aqd", "ad"])})
     made = table(judged(), part=blocks, scores=ours)
@@ -370,14 +376,10 @@ def test_kinds_of_tables_are_shown_as_they_were_published():
     assert matrix.frame.columns[0] == "label"
     assert matrix.frame["notes"][0] == " ".join(matrix.notes)
     assert [column.numeric for column in matrix.columns[:2]] == [False, True]
-    tables = {
-        (name, number): table
-        for name in ikat.papers.PAPERS
-        for number, table in ikat.papers.PAPERS[name].tables.items()
-    }
     shown = {}
-    for (name, number), kind in tables.items():
-        shown.setdefault(type(kind).__name__, published_tables(name, number))
+    for name, paper in ikat.papers.PAPERS.items():
+        for number, table in paper.tables.items():
+            shown.setdefault(type(table).__name__, published_tables(name, number))
     [listing] = shown["Listing"]
     assert "ikat methods NAME" in listing.notes[0]
     assert listing.frame.iloc[0, 0]
@@ -386,7 +388,7 @@ def test_kinds_of_tables_are_shown_as_they_were_published():
     titles = [cell.text for cell in prompts.columns[0].cells]
     assert [title for title in titles if title] == prompts.frame["template"].tolist()
     assert titles[0] == prompts.frame["template"][0]
-    assert not any(cell.text.strip() == "" for cell in prompts.columns[1].cells)
+    assert all(cell.text.strip() for cell in prompts.columns[1].cells)
     [points] = published_tables("generate_then_retrieve", "figure-2")
     assert points.notes[1].startswith("From ")
 
