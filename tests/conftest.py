@@ -109,7 +109,8 @@ def two_turns(monkeypatch):
     """The sample has two turns: tests of what comes after the runs need no more."""
     from pyterrier_ikat.conversations.ikat_dataset import SampleDataset
 
-    get_topics, get_qrels = SampleDataset.get_topics, SampleDataset.get_qrels
+    get_topics = SampleDataset.get_topics
+    get_qrels = SampleDataset.get_qrels
 
     def of_two_turns(frame):
         return frame[frame["qid"].isin(["1-1_1", "3-1_2"])].reset_index(drop=True)

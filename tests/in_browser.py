@@ -46,7 +46,8 @@ def new_page(browser, allowed_errors):
     An error in the console, an uncaught exception or a request that leaves this machine fails the
     test at its end.
     """
-    problems, contexts = [], []
+    problems = []
+    contexts = []
 
     def note_message(message):
         if message.type == "error":
@@ -68,8 +69,8 @@ def new_page(browser, allowed_errors):
     yield open_page
     for context in contexts:
         context.close()
-    unexpected = [text for text in problems if not any(words in text for words in allowed_errors)]
-    assert unexpected == []
+    for text in problems:
+        assert any(words in text for words in allowed_errors), problems
 
 
 @pytest.fixture
@@ -99,5 +100,8 @@ def violations(page):
     """
     from axe_core_python.sync_playwright import Axe
 
-    found = Axe().run(page, options={"resultTypes": ["violations"]})
-    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found["violations"]]
+    results = Axe().run(page, options={"resultTypes": ["violations"]})
+    found = []
+    for rule in results["violations"]:
+        found.append((rule["id"], [node["html"] for node in rule["nodes"]]))
+    return found

@@ -45,10 +45,8 @@ def test_file_has_a_line_per_stage_and_keeps_the_unmeasured(bench, tmp_path, mon
             )
         return CliRunner().invoke(bench.main, [*rows, "--out", str(out)])
 
-    slow, fast = (
-        bench.Row("a query", 0.0005, {"x": 0.002, "y": 0.00123}, 0.0001, "ms of CPU"),
-        bench.Row("a query", 0.0004),
-    )
+    slow = bench.Row("a query", 0.0005, {"x": 0.002, "y": 0.00123}, 0.0001, "ms of CPU")
+    fast = bench.Row("a query", 0.0004)
     assert (
         "a query (ms of CPU): ours 0.500; x 2.00; y 1.23; limit 0.100"
         in run(search=[(1, slow)]).output
@@ -73,7 +71,8 @@ def test_the_results_are_of_benchmarks_that_are_there(bench):
     found = lines_of(PERFORMANCE / "results.csv")
     assert {line[0] for line in found} <= set(bench.BENCHMARKS)
     assert {line[2] for line in found} <= set(bench.UNITS)
-    assert all((PERFORMANCE / f"{name}.py").is_file() for name in bench.BENCHMARKS)
+    for name in bench.BENCHMARKS:
+        assert (PERFORMANCE / f"{name}.py").is_file()
 
 
 @pytest.mark.filterwarnings("ignore")

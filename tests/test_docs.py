@@ -26,24 +26,26 @@ sys.path.insert(0, str(DOCS))
 
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 TEXTS = {page.name: page.read_text(encoding="utf-8") for page in [*PAGES, ROOT / "CONTRIBUTING.md"]}
-BLOCKS = [
-    pytest.param(code, printed, id=f"{name}-{number}")
-    for name, text in TEXTS.items()
-    for number, (code, printed) in enumerate(
-        re.findall(
-            r"^```python\n((?:(?!```).)*?)```(?:\n\n```text\n(.*?)```)?",
-            text,
-            re.DOTALL | re.MULTILINE,
-        )
-    )
-    # asks a server: tests/live/serving/test_served_clients.py starts one
-    if "base_url=" not in code
-    # needs another package: tests/neighbours/test_qdrant.py
-    and "qdrant_client" not in code
-]
+CODE_AND_OUTPUT = re.compile(
+    r"^```python\n((?:(?!```).)*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL | re.MULTILINE
+)
 
 
-@pytest.mark.parametrize(("code", "printed"), BLOCKS)
+def _blocks():
+    """The code of each block that can be run here, and what is printed below it."""
+    blocks = []
+    for name, text in TEXTS.items():
+        for number, (code, printed) in enumerate(CODE_AND_OUTPUT.findall(text)):
+            # asks a server: tests/live/serving/test_served_clients.py starts one
+            asks_a_server = "base_url=" in code
+            # needs another package: tests/neighbours/test_qdrant.py
+            needs_qdrant = "qdrant_client" in code
+            if not asks_a_server and not needs_qdrant:
+                blocks.append(pytest.param(code, printed, id=f"{name}-{number}"))
+    return blocks
+
+
+@pytest.mark.parametrize(("code", "printed"), _blocks())
 def test_code_runs_as_it_stands_and_prints_what_stands_below_it(
     tmp_path, monkeypatch, capsys, code, printed
 ):
@@ -88,7 +90,9 @@ def test_commands_in_texts_have_the_options_and_methods_named():
         if name == "COMMAND":  # stands for any
             continue
         assert name in main.commands, f"{page}: ikat {name}"
-        options = {option for parameter in main.commands[name].params for option in parameter.opts}
+        options = set()
+        for parameter in main.commands[name].params:
+            options.update(parameter.opts)
         assert {word for word in words if word.startswith("-")} <= options, (
             f"{page}: ikat {name} {' '.join(words)}"
         )
@@ -136,7 +140,9 @@ NUMBERS = (
 def test_the_texts_count_the_methods_that_there_are():
     counts = Counter(origin(entry) for entry in METHODS.values())
     papers = {entry.paper for entry in METHODS.values() if origin(entry) == "papers"}
-    with_tables = {find(name).paper for table in TABLES.values() for name in table.systems}
+    with_tables = set()
+    for table in TABLES.values():
+        with_tables.update(find(name).paper for name in table.systems)
     without = NUMBERS[len(papers - with_tables)]
     said = [
         ("README.md", f"{counts['papers']} methods from {len(papers)} papers"),
@@ -157,11 +163,9 @@ def test_the_texts_count_the_methods_that_there_are():
 
 def test_every_promise_names_tests_that_exist():
     named = re.findall(r"`(?:tests/[^`]*::)?(test_\w+)`", TEXTS["promises.md"])
-    there = {
-        name
-        for path in (ROOT / "tests").rglob("test_*.py")
-        for name in re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8"))
-    }
+    there = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        there.update(re.findall(r"def (test_\w+)\(", path.read_text(encoding="utf-8")))
     assert 30 < len(named) <= 60
     assert [name for name in named if name not in there] == []
 
@@ -179,19 +183,17 @@ def test_the_tables_have_every_method_paper_dataset_and_decision(monkeypatch):
     monkeypatch.setattr(
         tables, "calls_per_turn", lambda entry: ("1", "5")
     )  # an example of the catalogue counts those of all
-    made = {
-        name: text if isinstance(text := make(), str) else "\n".join(text)
-        for name, make in tables.TABLES.items()
-    }
+    made = {}
+    for name, make in tables.TABLES.items():
+        table = make()
+        made[name] = table if isinstance(table, str) else "\n".join(table)
     assert sorted(re.findall(r"`([a-z0-9_]+)`(?=[,| ])", _first_cells(made["methods"]))) == sorted(
         METHODS
     )
-    assert all(f"`{name}`" in made["papers"] for name in PAPERS)
-    assert all(
-        why.replace("|", r"\|") in made["decisions"]
-        for paper in PAPERS.values()
-        for _, why in paper.deviations
-    )
+    for name, paper in PAPERS.items():
+        assert f"`{name}`" in made["papers"]
+        for _, why in paper.deviations:
+            assert why.replace("|", r"\|") in made["decisions"]
     assert "`ikat:2023-mini`" in made["datasets"]
     assert tables.table(["a"], [["x|y"]]) == "| a |\n| --- |\n| x\\|y |"
     assert (
@@ -205,7 +207,8 @@ def _first_cells(table):
 
 
 def test_words_with_an_at_sign_are_no_links_to_mail():
-    core, nodes = pytest.importorskip("docutils.core"), pytest.importorskip("docutils.nodes")
+    core = pytest.importorskip("docutils.core")
+    nodes = pytest.importorskip("docutils.nodes")
     from conf import unlink_addresses
 
     page = core.publish_doctree("NII@TREC iKAT 2024, nDCG@5 and https://trec.nist.gov.")

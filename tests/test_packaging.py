@@ -1,7 +1,6 @@
 """The wheel holds everything that the package reads, and the citation file names this version."""
 
 import importlib
-import os
 import re
 from pathlib import Path
 
@@ -26,19 +25,19 @@ def in_the_wheel(monkeypatch):
         .get_command_obj("build_py")
     )
     build.ensure_finalized()
-    data = {Path(folder, name) for _, folder, _, names in build.data_files for name in names}
-    return data | {Path(path) for _, _, path in build.find_all_modules()}
+    files = {Path(path) for _, _, path in build.find_all_modules()}
+    for _, folder, _, names in build.data_files:
+        files.update(Path(folder, name) for name in names)
+    return files
 
 
 @needs_the_checkout
 @pytest.mark.filterwarnings("ignore")
 def test_the_wheel_holds_every_file_of_the_package(in_the_wheel):
-    found = {
-        Path(folder, name).relative_to(ROOT)
-        for folder, _, names in os.walk(PACKAGE)
-        for name in names
-        if "__pycache__" not in folder
-    }
+    found = set()
+    for path in PACKAGE.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            found.add(path.relative_to(ROOT))
     assert sorted(found - in_the_wheel) == []
     kinds = {
         "prompts/answer.jinja",

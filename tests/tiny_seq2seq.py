@@ -38,9 +38,9 @@ def save_tiny_t5(folder, seed=2):
         "\u2581",
         *"abcdefghijklmnopqrstuvwxyz.,?|:",
     ]
-    tokenizer = T5Tokenizer(
-        vocab=[(piece, -float(number > 2)) for number, piece in enumerate(vocabulary)], extra_ids=0
-    )
+    special = 3  # have the score 0, all others -1
+    scores = [0.0] * special + [-1.0] * (len(vocabulary) - special)
+    tokenizer = T5Tokenizer(vocab=list(zip(vocabulary, scores, strict=True)), extra_ids=0)
     config = T5Config(
         vocab_size=len(tokenizer),
         d_model=16,
@@ -59,9 +59,8 @@ def save_tiny_t5(folder, seed=2):
 
 def save_tiny_bart(folder, room=32, seed=3):
     """A BART of ``room`` positions, with a tokenizer that puts <s> and </s> around the words."""
-    vocabulary = {
-        word: number for number, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", *WORDS])
-    }
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *WORDS]
+    vocabulary = {word: number for number, word in enumerate(pieces)}
     words = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     words.post_processor = processors.TemplateProcessing(
