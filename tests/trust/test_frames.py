@@ -60,11 +60,10 @@ def home(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("home")
     rows = [{"docno": docno, "text": text} for docno, text in PASSAGES.items()]
-    (folder / "passages.jsonl").write_text(
-        "\n".join(
-            json.dumps({"id": row["docno"], "contents": row["text"], "url": ""}) for row in rows
-        )
-    )
+    lines = []
+    for docno, text in PASSAGES.items():
+        lines.append(json.dumps({"id": docno, "contents": text, "url": ""}))
+    (folder / "passages.jsonl").write_text("\n".join(lines))
     index = ikat.PassageIndex(folder / "index").index(rows)
     splade = ikat.Splade(save_splade(folder / "splade")).index(folder / "splade.index", rows)
     (folder / "run.trec").write_text(
@@ -75,8 +74,8 @@ def home(tmp_path_factory):
         index=index,
         bm25=index.bm25,
         parts=[
-            ikat.PassageIndex(folder / f"part{number}").index(rows[number::2]).bm25()
-            for number in (0, 1)
+            ikat.PassageIndex(folder / "part0").index(rows[0::2]).bm25(),
+            ikat.PassageIndex(folder / "part1").index(rows[1::2]).bm25(),
         ],
         splade=splade,
         t5=save_tiny_t5(folder / "t5"),
@@ -98,9 +97,8 @@ def run(operator, frame):
 
     The input has to stay as it was, down to the lists and dicts in it.
     """
-    before = pickle.loads(
-        pickle.dumps(frame)
-    )  # a deep copy of a frame has the same lists and dicts in it
+    # a deep copy of a frame has the same lists and dicts in it
+    before = pickle.loads(pickle.dumps(frame))
     try:
         return operator.transform(frame)
     except (ikat.IkatError, pt.validate.InputValidationError) as error:
@@ -142,11 +140,11 @@ def test_operator_that_wrote_into_an_input_list_or_dict_is_found(column, write):
 
 
 def test_every_exported_operator_is_in_this_files_tables():
-    lacking = [
-        f'"{name}": Operator(lambda llm, home: ikat.{name}(...)),'
-        for name in EXPORTED
-        if name not in {*EVERY, *OF_THEIR_TURNS, "Remote"}  # of a server: test_remote.py
-    ]
+    tested_elsewhere = {*OF_THEIR_TURNS, "Remote"}  # of a server: test_remote.py
+    lacking = []
+    for name in EXPORTED:
+        if name not in EVERY and name not in tested_elsewhere:
+            lacking.append(f'"{name}": Operator(lambda llm, home: ikat.{name}(...)),')
     kinds = "REWRITERS, EXPANDERS, FINDERS, RERANKERS, FUSERS or READERS"
     assert not lacking, (
         f"with the arguments that it wants, add to the table of its kind in "
@@ -157,20 +155,23 @@ def test_every_exported_operator_is_in_this_files_tables():
 
 def asking(operator):
     """The part of an operator that asks a language model, or None."""
-    first = (
-        operator[0] if isinstance(operator, pt.Compose) else getattr(operator, "operator", operator)
-    )
+    if isinstance(operator, pt.Compose):
+        first = operator[0]
+    else:
+        first = getattr(operator, "operator", operator)
     return first if hasattr(first, "llm") else None
 
 
 def blank_questions(operator, frame):
     """The turns whose question is blank, which no model is paid to answer."""
-    if (asks := asking(operator)) is None:
+    asks = asking(operator)
+    if asks is None:
         return []
-    column = (
-        "query" if asks.question == "query" or "qutterance" not in frame.columns else "qutterance"
-    )
-    return [qid for qid, text in zip(frame["qid"], frame[column], strict=True) if not text.strip()]
+    column = "qutterance"
+    if asks.question == "query" or "qutterance" not in frame.columns:
+        column = "query"
+    is_blank = frame[column].map(str.strip) == ""
+    return frame["qid"][is_blank].tolist()
 
 
 @pytest.mark.parametrize("name", REWRITERS)
@@ -285,9 +286,8 @@ def test_responses_and_decisions_keep_the_ranking_one_per_turn(frame, says, home
     if not has_text.groupby(frame["qid"]).any().all():
         assert isinstance(run(made("Respond", home, says, "fallback"), frame), ikat.DataError)
         return
-    answered, decided = (
-        ran(made(name, home, says, "fallback"), frame) for name in ("Respond", "Decide")
-    )
+    answered = ran(made("Respond", home, says, "fallback"), frame)
+    decided = ran(made("Decide", home, says, "fallback"), frame)
     for out in (answered, decided):
         pd.testing.assert_frame_equal(out[frame.columns], frame.reset_index(drop=True))
     assert all(isinstance(text, str) for text in answered["qanswer"])
@@ -304,7 +304,8 @@ def test_responses_and_decisions_keep_the_ranking_one_per_turn(frame, says, home
 def test_feedback_weighs_words_per_turn_and_loaders_text_per_row(frame, home):
     out = ran(made("RM3", home), frame)
     assert out["qid"].tolist() == list(dict.fromkeys(frame["qid"]))
-    assert all(weight > 0 for weights in out["query_toks"] for weight in weights.values())
+    for weights in out["query_toks"]:
+        assert all(weight > 0 for weight in weights.values())
     for name in ("PassageText", "TextLoader"):
         out = ran(made(name, home), frame)
         pd.testing.assert_frame_equal(
@@ -327,36 +328,29 @@ def test_the_judge_gives_a_label_or_counts_the_passage(frame, says, home):
 
 
 def with_gold_columns(frame):
-    same = {"qresolved": "Which tea?", "gold_answer": "Rooibos."}
-    lists = {"qptkb": [{"1": "I like mint."}] * len(frame), "qgoldptkb": [["1"]] * len(frame)}
+    ptkbs = pd.Series([{"1": "I like mint."}] * len(frame), index=frame.index, dtype=object)
+    chosen = pd.Series([["1"]] * len(frame), index=frame.index, dtype=object)
     return frame.assign(
-        **same,
-        **{
-            name: pd.Series(column, index=frame.index, dtype=object)
-            for name, column in lists.items()
-        },
+        qresolved="Which tea?", gold_answer="Rooibos.", qptkb=ptkbs, qgoldptkb=chosen
     )
 
 
 def many(rows):
     """These one-row frames as turns 9-1_0, 9-1_1, ... of one frame."""
-    return pd.concat(
-        [row.assign(qid=f"9-1_{number}") for number, row in enumerate(rows)], ignore_index=True
-    )
+    numbered = [row.assign(qid=f"9-1_{number}") for number, row in enumerate(rows)]
+    return pd.concat(numbered, ignore_index=True)
 
 
 @pytest.mark.parametrize("name", [*TURN_BY_TURN, *FINDERS])
 def test_odd_questions_are_taken(name, home):
     operator = made(name, home, on_error="fallback")
     needs = needed(operator)
-    odd = [column for column in needs if column not in ("qstatements", "qsubqueries")]
-    questions = [text for text in ODD if text.strip() or asking(operator) is None]
-    frame = many(
-        [
-            one_turn(needs, **{"query": text, "qutterance": text, **dict.fromkeys(odd, text)})
-            for text in questions
-        ]
-    )
+    of_texts = {"query", "qutterance", *needs} - {"qstatements", "qsubqueries"}
+    rows = []
+    for text in ODD:
+        if text.strip() or asking(operator) is None:
+            rows.append(one_turn(needs, **dict.fromkeys(sorted(of_texts), text)))
+    frame = many(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)
         out = run(operator, frame)
@@ -371,10 +365,11 @@ def test_odd_passages_are_taken(name, home):
     odd = ODD
     if name in ("Decide", "Respond"):  # a turn whose passages are all blank is an error there
         odd = [text for text in ODD if text.strip()]
-    found = [one_turn_found(needed(operator), query=text[:20].strip() or "tea") for text in odd]
-    frame = many(
-        [with_columns(rows, text=[text] * len(rows)) for rows, text in zip(found, odd, strict=True)]
-    )
+    turns = []
+    for text in odd:
+        found = one_turn_found(needed(operator), query=text[:20].strip() or "tea")
+        turns.append(with_columns(found, text=[text] * len(found)))
+    frame = many(turns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoResultWarning)
         out = run(operator, frame)
@@ -397,10 +392,8 @@ def test_odd_passages_are_taken(name, home):
 )
 def test_blank_question_and_repeated_turn_are_named_before_llms(name, home):
     backend = Says(COMPLETIONS[0])
-    operator, of_passages = (
-        EVERY[name].make(ikat.llm(backend), home),
-        name in {**RERANKERS, **READERS},
-    )
+    operator = EVERY[name].make(ikat.llm(backend), home)
+    of_passages = name in RERANKERS or name in READERS
     needs = needed(operator)
     one = one_turn_found if of_passages else one_turn
     blank = run(operator, many([one(needs), one(needs, query=" \n")]))
@@ -418,8 +411,10 @@ def test_a_turn_without_a_question_is_named(name, home):
     operator = EVERY[name].make(ikat.llm(backend), home)
     needs = needed(operator)
     columns = ["query", "qutterance", *({"qresolved"} & set(needs))]
-    missing = [one_turn(needs, **dict.fromkeys(columns, value)) for value in (None, float("nan"))]
-    out = run(operator, many([one_turn(needs, qutterance="Which tea?"), *missing]))
+    asked = one_turn(needs, qutterance="Which tea?")
+    without = one_turn(needs, **dict.fromkeys(columns))
+    with_nan = one_turn(needs, **dict.fromkeys(columns, float("nan")))
+    out = run(operator, many([asked, without, with_nan]))
     if name in ("ShowStatements", "Summarise"):
         assert isinstance(out, pd.DataFrame)  # they read no question
         return
@@ -462,16 +457,11 @@ def test_respond_names_a_turn_whose_passage_lacks_text_or_rank(column, home):
 @pytest.mark.parametrize("name", [*TURN_BY_TURN, *FINDERS])
 def test_repeated_qids_keep_their_own_rows_or_are_named(name, home):
     operator = made(name, home, on_error="fallback")
-    frame = pd.concat(
-        [one_turn(needed(operator), query=query) for query in ("caffeine", "tea")],
-        ignore_index=True,
-    )
-    out = run(operator, frame)
-    if (
-        name not in REWRITERS
-        or name in ("AppendQuery", "BestQuery", "RankStatements")
-        or asking(operator)
-    ):
+    first = one_turn(needed(operator), query="caffeine")
+    second = one_turn(needed(operator), query="tea")
+    out = run(operator, pd.concat([first, second], ignore_index=True))
+    searches_or_asks = name in ("AppendQuery", "BestQuery", "RankStatements") or asking(operator)
+    if name not in REWRITERS or searches_or_asks:
         assert isinstance(out, ikat.DataError), out
         assert "9-1_1 has several rows" in str(out)
         return
@@ -511,24 +501,26 @@ def test_missing_column_is_named_and_pt_inspect_knows_operators(name, home):
         error = run(operator, frame.drop(columns=column))
         assert isinstance(error, pt.validate.InputValidationError), column
         assert [mode.missing_columns for mode in error.modes] == [[column]]
-    assert any(
-        set(columns) <= set(frame.columns) for columns in pt.inspect.transformer_inputs(operator)
-    )
+    inputs = pt.inspect.transformer_inputs(operator)
+    assert any(set(columns) <= set(frame.columns) for columns in inputs)
     assert sorted(pt.inspect.transformer_outputs(operator, list(frame.columns))) == sorted(
         out.columns
     )
     if name != "MultiQuery":  # two stages in a pipeline of PyTerrier
-        held = [
-            one
-            for value in operator.arguments().values()
-            for one in (value if isinstance(value, list | tuple) else [value])
-        ]
-        found = [
-            one
-            for value in pt.inspect.subtransformers(operator).values()
-            for one in (value if isinstance(value, list) else [value])
-        ]
+        held = in_one_list(operator.arguments().values())
+        found = in_one_list(pt.inspect.subtransformers(operator).values())
         assert found == [value for value in held if isinstance(value, pt.Transformer)]
+
+
+def in_one_list(values):
+    """The values, and those in lists and tuples among them."""
+    found = []
+    for value in values:
+        if isinstance(value, list | tuple):
+            found += value
+        else:
+            found.append(value)
+    return found
 
 
 def three_turns_for(name, operator):
@@ -552,8 +544,9 @@ def three_turns_for(name, operator):
 def test_an_operator_gives_the_same_whatever_the_index_is(name, index, home):
     operator = made(name, home, on_error="fallback")
     frame = three_turns_for(name, operator)
-    plain, labelled = frame.reset_index(drop=True), with_index(frame, index)
-    pd.testing.assert_frame_equal(ran_quietly(operator, labelled), ran_quietly(operator, plain))
+    plain = ran_quietly(operator, frame.reset_index(drop=True))
+    labelled = ran_quietly(operator, with_index(frame, index))
+    pd.testing.assert_frame_equal(labelled, plain)
 
 
 def ran_quietly(operator, frame):
@@ -573,6 +566,7 @@ def test_sub_queries_that_are_no_list_of_texts_are_named(queries, home):
 
 
 def test_append_takes_operators_that_give_one_row_per_turn_only(home):
-    out = run(ikat.generate.AppendQuery(pt.apply.generic(lambda frame: frame.iloc[:0])), one_turn())
+    nothing = pt.apply.generic(lambda frame: frame.iloc[:0])
+    out = run(ikat.generate.AppendQuery(nothing), one_turn())
     assert isinstance(out, ikat.DataError)
     assert "gave 0 rows for 1 turn" in str(out)

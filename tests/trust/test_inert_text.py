@@ -28,7 +28,8 @@ POISONS = [
     r"\1 \g<0>",
     "</s>",
 ]
-LISTS, NUMBERS = ("passages", "nuggets", "persona", "rubrics", "examples"), {"n": 3, "words": 99}
+LISTS = ("passages", "nuggets", "persona", "rubrics", "examples")
+NUMBERS = {"n": 3, "words": 99}
 SWITCHES = {
     "reformulate": {"form"},
     "rewrite_and_answer": {"answer", "think"},
@@ -48,21 +49,21 @@ def inputs(name):
     source = (FOLDER / f"{name}.jinja").read_text(encoding="utf-8")
     parsed = _environment(None).parse(source)
     found = meta.find_undeclared_variables(parsed)
-    return found.union(
-        *(inputs(other.removesuffix(".jinja")) for other in meta.find_referenced_templates(parsed))
-    )
+    for other in meta.find_referenced_templates(parsed):
+        found = found | inputs(other.removesuffix(".jinja"))
+    return found
 
 
 def shown(name, values):
     """The prompt with a value in each place, as the place takes it."""
-    kinds = {
-        "judged": lambda value: [(value, 1)],
-        **dict.fromkeys(LISTS, lambda value: [value, value]),
-    }
-    given = {
-        place: kinds[place](value) if place in kinds else NUMBERS.get(place, value)
-        for place, value in values.items()
-    }
+    given = {}
+    for place, value in values.items():
+        if place == "judged":
+            given[place] = [(value, 1)]
+        elif place in LISTS:
+            given[place] = [value, value]
+        else:
+            given[place] = NUMBERS.get(place, value)
     return render(name, **given)
 
 
@@ -99,24 +100,23 @@ QUOTED = {
     "summarise": "response",
 }
 QUOTED |= {
-    f"response_{topic}": "response"
-    for topic in ("completeness", "naturalness", "nuggets", "preference", "relevance")
-}
-QUOTED |= {
-    "response_groundedness": "response passages",
-    "response_pairwise": "first second",
+    "response_completeness": "response",
     "response_correctness": "gold response",
+    "response_groundedness": "response passages",
+    "response_naturalness": "response",
+    "response_nuggets": "response",
+    "response_pairwise": "first second",
+    "response_preference": "response",
+    "response_relevance": "response",
 }
 QUOTED |= {
-    name: "passages"
-    for name in (
-        "decide",
-        "decide_abstain",
-        "respond",
-        "respond_passages_only",
-        "respond_suggested",
-    )
+    "decide": "passages",
+    "decide_abstain": "passages",
+    "respond": "passages",
+    "respond_passages_only": "passages",
+    "respond_suggested": "passages",
 }
+"""Prompt -> the inputs that stand between delimiters."""
 BITS = st.lists(
     st.sampled_from(
         [
@@ -145,13 +145,9 @@ def test_these_are_all_prompts_with_delimiters():
 @given(text=BITS.map("".join), name=st.sampled_from(sorted(QUOTED)))
 def test_no_text_ends_or_opens_a_delimiter(text, name):
     def prompt(quoted):
-        return shown(
-            name,
-            {
-                place: quoted if place in QUOTED[name].split() else "harmless"
-                for place in inputs(name)
-            },
-        )
+        values = dict.fromkeys(inputs(name), "harmless")
+        values |= dict.fromkeys(QUOTED[name].split(), quoted)
+        return shown(name, values)
 
     assert DELIMITER.findall(prompt(f"a{text}b")) == DELIMITER.findall(prompt("ab"))
 

@@ -3,6 +3,7 @@
 What is there is whole, and the same call finishes.
 """
 
+import itertools
 import os
 import resource
 import signal
@@ -31,20 +32,18 @@ DOCNOS = ("sample-walk-001:0", "sample-walk-002:0")
 
 
 def results_of(topics, score):
-    rows = [
-        (qid, docno, score - rank, rank)
-        for qid in topics["qid"]
-        for rank, docno in enumerate(DOCNOS)
-    ]
-    return topics.merge(pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]), on="qid")
+    """The same two passages for each turn."""
+    passages = pd.DataFrame({"docno": DOCNOS, "score": [score, score - 1], "rank": [0, 1]})
+    return topics.merge(passages, how="cross")
 
 
 def bytes_below(folder):
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in Path(folder).rglob("*")
-        if path.is_file()
-    }
+    """Path -> what the file holds, for every file below a folder."""
+    contents = {}
+    for path in Path(folder).rglob("*"):
+        if path.is_file():
+            contents[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return contents
 
 
 def every_kill(folder, work, look, at_least):
@@ -75,7 +74,8 @@ def test_any_file_of_ours_is_the_old_or_the_new_one(tmp_path):
 
 
 def test_a_run_folder_is_complete_or_absent(tmp_path):
-    topics, folder = SAMPLE.get_topics().head(3), RunFolder(tmp_path / "runs" / "mine")
+    topics = SAMPLE.get_topics().head(3)
+    folder = RunFolder(tmp_path / "runs" / "mine")
     results = results_of(topics, 2.0)
     figures = per_turn(results, SAMPLE.get_qrels().query("qid in @topics.qid"))
     write = (topics, results, figures, Ledger().frame(), {"method": "mine"})
@@ -84,16 +84,16 @@ def test_a_run_folder_is_complete_or_absent(tmp_path):
         assert not folder.path.exists()
         assert folder.reusable({"method": "mine"}) is False
 
-    RunFolder(tmp_path / "other" / "mine").write(
-        *write
-    )  # first: what it imports, no process that is killed imports again
+    # first: what it imports, no process that is killed imports again
+    RunFolder(tmp_path / "other" / "mine").write(*write)
     every_kill(tmp_path, lambda: folder.write(*write), look, at_least=8)
     assert bytes_below(folder.path) == bytes_below(tmp_path / "other" / "mine")
 
 
 def searches(monkeypatch):
     """The qids of the searches from now on, in batches."""
-    found, search = [], BM25.transform
+    found = []
+    search = BM25.transform
 
     def transform(self, inp):
         if inp.empty:  # asked for its columns
@@ -113,22 +113,24 @@ def run_raw(index, out):
 
 
 def batches_in(turns):
-    return [turns[start : start + 2] for start in range(0, len(turns), 2)]
+    """Six turns or the last of them, two at a time."""
+    batches = [turns[:2], turns[2:4], turns[4:6]]
+    return [batch for batch in batches if batch]
 
 
 @pytest.mark.slow
 def test_killed_whole_run_goes_on_and_repeats_no_finished_batch(
     tmp_path, sample_index, monkeypatch
 ):
-    searched, seen = searches(monkeypatch), []
+    searched = searches(monkeypatch)
+    seen = []
     run_raw(sample_index, tmp_path / "whole")
     assert searched == batches_in(TURNS)
-    whole, number = bytes_below(tmp_path / "whole" / "raw"), 0
-    while killed_before(
-        number,
-        out := tmp_path / f"killed before {number}",
-        lambda out=out: run_raw(sample_index, out),
-    ):
+    whole = bytes_below(tmp_path / "whole" / "raw")
+    for number in itertools.count():
+        out = tmp_path / f"killed before {number}"
+        if not killed_before(number, out, lambda out=out: run_raw(sample_index, out)):
+            break
         finished = len(list((out / "raw.partial").glob("0*.turns.jsonl")))
         left = [] if (out / "raw").exists() else TURNS[2 * finished :]
         searched.clear()
@@ -137,20 +139,18 @@ def test_killed_whole_run_goes_on_and_repeats_no_finished_batch(
         assert bytes_below(out / "raw") == whole
         assert [path.name for path in out.iterdir() if path.suffix != ".tmp"] == ["raw"]
         seen.append(len(left))
-        number += 1
     assert seen == sorted(seen, reverse=True)
     assert set(seen) == {6, 4, 2, 0}
 
 
 def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    reached, release, path = threading.Event(), threading.Event(), tmp_path / "llm.sqlite"
-    pairs = [
-        (qid, f"sample-walk-00{number}:0")
-        for qid in SAMPLE.get_topics()["qid"][:5]
-        for number in range(1, 7)
-    ]
-    shown = with_gold(pd.DataFrame(pairs, columns=["qid", "docno"]), SAMPLE)
+    reached = threading.Event()
+    release = threading.Event()
+    path = tmp_path / "llm.sqlite"
+    turns = SAMPLE.get_topics()[["qid"]].head(5)
+    passages = pd.DataFrame({"docno": [f"sample-walk-00{number}:0" for number in range(1, 7)]})
+    shown = with_gold(turns.merge(passages, how="cross"), SAMPLE)
 
     def judge():
         llm = ikat.llm(f"openai:m base_url={server.url} cache={path} concurrency=4")
@@ -160,9 +160,8 @@ def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypat
 
     def respond(body):
         if server.calls > 8 and not release.is_set():
-            if (
-                server.calls == 12
-            ):  # four threads wait here: the eight earlier judgements have been kept
+            # four threads wait here: the eight earlier judgements have been kept
+            if server.calls == 12:
                 reached.set()
             release.wait(120)
         return said(f"{len(body['messages'][0]['content']) % 5}\nIt is about walking.")
@@ -173,8 +172,9 @@ def test_judging_that_is_killed_repeats_no_judgement(server, tmp_path, monkeypat
     os.kill(child, signal.SIGKILL)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
     release.set()
-    before, judged = server.calls, judge()
-    assert (before, server.calls) == (12, 12 + 30 - 8)
+    assert server.calls == 12
+    judged = judge()
+    assert server.calls == 12 + 30 - 8
     assert judge().equals(judged)
     assert (len(judged), server.calls) == (30, 12 + 30 - 8)
 
@@ -206,5 +206,6 @@ def test_full_disk_stops_the_completions_writer_spoiling_nothing(tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(started(write_on_a_full_disk), 0)[1]) == 0
     again = CompletionCache(path)
     put(again, 10**6)
-    assert all(found(again, number) for number in [*range(60), 10**6])
+    for number in [*range(60), 10**6]:
+        assert found(again, number)
     again.close()

@@ -35,9 +35,8 @@ def test_turns_are_answered_once_each_and_all_failed_are_named(load, tmp_path):
     load.untroubled(tmp_path, SYSTEMS, TURNS)
     assert load.differences(tmp_path, SYSTEMS) == []
     for name in SYSTEMS:
-        assert [
-            turn["qid"] for turn in ikat.runs.RunFolder(tmp_path / "troubled" / name).turns()
-        ] == turns(load)
+        folder = ikat.runs.RunFolder(tmp_path / "troubled" / name)
+        assert [turn["qid"] for turn in folder.turns()] == turns(load)
     counted = ledger.frame()
     assert counted["stage"].tolist() == ["answer", "queries"]
     assert len(chat.asked) == figures["distinct requests"] == 2 * TURNS

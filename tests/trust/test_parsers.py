@@ -77,10 +77,8 @@ VERDICTS = {
 @cache
 def corpus(name):
     """The corpus of this name: dicts of family, text, outcome."""
-    return [
-        json.loads(line)
-        for line in (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    ]
+    lines = (CORPUS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def chosen(form, read):
@@ -90,14 +88,13 @@ def chosen(form, read):
     """
 
     def decide(text):
-        if (found := read(text)) is None:
+        found = read(text)
+        if found is None:
             return None
         picked = choose(form, found, PERSONA).statements
-        return (
-            [list(pair) for pair in picked]
-            if form == "scores"
-            else [number for number, _ in picked]
-        )
+        if form == "scores":
+            return [list(pair) for pair in picked]
+        return [number for number, _ in picked]
 
     return decide
 
@@ -132,12 +129,23 @@ READERS = {
 def test_every_output_of_the_corpus_is_read_as_decided(name):
     cases = corpus(name)
     assert len({case["text"] for case in cases}) >= 150
-    assert [
-        (case, read) for case in cases if (read := READERS[name](case["text"])) != case["outcome"]
-    ] == []
+    misread = []
+    for case in cases:
+        outcome = READERS[name](case["text"])
+        if outcome != case["outcome"]:
+            misread.append((case, outcome))
+    assert misread == []
 
 
-EVERYTHING = sorted({case["text"] for name in READERS for case in corpus(name)})
+def every_text():
+    """The texts of all corpora, each once."""
+    texts = set()
+    for name in READERS:
+        texts.update(case["text"] for case in corpus(name))
+    return sorted(texts)
+
+
+EVERYTHING = every_text()
 MARKS = [*"[]{}\"'`:,\n\\\0、3", "```", "1.", "- ", "<think>", "</think>", "**", "\ud800"]
 
 
@@ -163,36 +171,40 @@ def check_all(text):
     """Every parser gives a value of its promised type."""
     queries = parse_queries(text)
     assert len(queries) <= 5
-    assert all(
-        query == " ".join(query.split()) and any(map(str.isalnum, query)) for query in queries
-    )
+    for query in queries:
+        assert query == " ".join(query.split())
+        assert any(map(str.isalnum, query))
     assert len({query.casefold() for query in queries}) == len(queries)
     for read in (parse_rewrite, parse_passage):
         assert read(text) == "" or any(map(str.isalnum, read(text)))
     left = without_reasoning(text)
     assert left == left.strip()
-    unquoted = re.sub(
-        r"""["'`]</?think>([\s.…]{0,9}</?think>)?["'`]""", "", left.lower()
-    )  # a mark in quotation marks is only mentioned
+    # a mark in quotation marks is only mentioned
+    unquoted = re.sub(r"""["'`]</?think>([\s.…]{0,9}</?think>)?["'`]""", "", left.lower())
     assert "</think>" not in unquoted
     assert "<think>" not in unquoted
     assert usable_text(text) == ("" if is_refusal(left) else left)
     assert isinstance(is_refusal(text), bool)
     assert all(isinstance(value, list | dict) for value in json_values(text))
     for form, read in (("ids", read_ids), ("copies", read_copies), ("scores", read_scores)):
-        pairs = [] if (found := read(text)) is None else choose(form, found, PERSONA).statements
-        assert {number for number, _ in pairs} <= set(PERSONA)
-        assert len({number for number, _ in pairs}) == len(pairs)
-        assert all(0 < score <= 1 for _, score in pairs)
-        assert [score for _, score in pairs] == sorted((score for _, score in pairs), reverse=True)
-    assert (found := read_ranking(text)) is None or sorted(permutation(found, 9).order) == list(
-        range(9)
-    )
+        found = read(text)
+        pairs = [] if found is None else choose(form, found, PERSONA).statements
+        numbers = [number for number, _ in pairs]
+        scores = [score for _, score in pairs]
+        assert set(numbers) <= set(PERSONA)
+        assert len(set(numbers)) == len(numbers)
+        assert all(0 < score <= 1 for score in scores)
+        assert scores == sorted(scores, reverse=True)
+    ranking = read_ranking(text)
+    assert ranking is None or sorted(permutation(ranking, 9).order) == list(range(9))
     assert parse_label(text) in (None, 0, 1, 2, 3, 4)
-    assert (found := parse_judgement(text)) is None or found.label in range(5)
-    values = {
-        kind: found.value for kind, read in VERDICTS.items() if (found := read(text)) is not None
-    }
+    judgement = parse_judgement(text)
+    assert judgement is None or judgement.label in range(5)
+    values = {}
+    for kind, read in VERDICTS.items():
+        verdict = read(text)
+        if verdict is not None:
+            values[kind] = verdict.value
     assert values.get("score", 0) in range(-1, 4)
     assert values.get("yes_no", True) in (True, False)
     assert values.get("choice", "A") in ("A", "B", "tie")
@@ -203,14 +215,12 @@ def check_all(text):
 def check_citations(text):
     """What marks name is known or not, and each sentence that cites is in the text."""
     cited = read_citations(text, 3)
-    assert all(
-        set(one.numbers) <= {1, 2, 3} and not set(one.unknown) & {1, 2, 3}
-        for one in cited.sentences
-    )
-    assert [one.text for one in cited.sentences if one.text and one.text not in cited.text] == []
-    assert isinstance(
-        without_marks(with_marks(cited.text, cited.sentences)) + while_written(text, 3), str
-    )
+    for sentence in cited.sentences:
+        assert set(sentence.numbers) <= {1, 2, 3}
+        assert not set(sentence.unknown) & {1, 2, 3}
+        assert sentence.text in cited.text
+    assert isinstance(without_marks(with_marks(cited.text, cited.sentences)), str)
+    assert isinstance(while_written(text, 3), str)
 
 
 @given(anything)
@@ -264,9 +274,8 @@ def test_model_that_repeats_itself_endlessly_breaks_no_parser(piece):
     loop = (piece * LOOP)[:LOOP]
     check_all(readable(loop)[0])
     by_turns = FRONTS[LOOPS.index(piece) % 4 :: 4]
-    texts = [(readable(front + loop)[0], EVERY) for front in by_turns] + [
-        (readable(loop, whole=True)[0], KEPT)
-    ]
+    texts = [(readable(front + loop)[0], EVERY) for front in by_turns]
+    texts.append((readable(loop, whole=True)[0], KEPT))
     for text, names in texts:
         for name in names:
             started = time.process_time()

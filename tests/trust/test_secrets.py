@@ -47,9 +47,9 @@ def leaked(text):
 
 
 def written(folder):
-    return "".join(
-        path.read_bytes().decode("latin-1") for path in Path(folder).rglob("*") if path.is_file()
-    )
+    """What all files below a folder hold, one after another."""
+    files = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return "".join(path.read_bytes().decode("latin-1") for path in files)
 
 
 def shown(thing):
@@ -109,24 +109,21 @@ def test_a_run_that_fails(server, address, sample_index, tmp_path, caplog, statu
     assert leaked(done.output + caplog.text + written(tmp_path)) == []
 
 
+def with_locals(error, inner):
+    """The traceback of an error with the values of all local names."""
+    shown = traceback.TracebackException(type(error), error, inner, capture_locals=True)
+    return "".join(shown.format())
+
+
 @pytest.mark.parametrize("status", [401, 500])
 def test_tracebacks_with_locals_and_pickled_errors_hide_secrets(server, model, status):
     server.respond = lambda body: refused(status, ECHO)
     try:
         outcomes = model.ask(ask("a"))
     except IkatError as error:
-        outcomes, inner = (
-            [error],
-            error.__traceback__.tb_next,
-        )  # without this function, which knows the secrets
-        text = (
-            "".join(
-                traceback.TracebackException(
-                    type(error), error, inner, capture_locals=True
-                ).format()
-            )
-            + traceback.format_exc()
-        )
+        outcomes = [error]
+        inner = error.__traceback__.tb_next  # without this function, which knows the secrets
+        text = with_locals(error, inner) + traceback.format_exc()
         assert leaked(text) == []
     assert leaked("".join(shown(outcome) + str(vars(outcome)) for outcome in outcomes)) == []
     assert leaked(pickle.dumps([vars(outcome) for outcome in outcomes]).decode("latin-1")) == []
@@ -139,7 +136,8 @@ def test_everything_that_displays_itself(server, address, model, sample_index, t
     turn = chat.say("Where may I walk?")
     spec = f"openai:m base_url={address}"
     given = {"index": sample_index, "llm": spec}
-    study, planned = Study("aqd", "ikat:sample", **given), ikat.plan("aqd", "ikat:sample", **given)
+    study = Study("aqd", "ikat:sample", **given)
+    planned = ikat.plan("aqd", "ikat:sample", **given)
     drawing = ikat.show.draw(system)
     things = [
         model,
@@ -177,12 +175,7 @@ def test_key_that_no_header_can_hold_is_told_before_sending(server, monkeypatch)
     ) as raised:
         llm(f"openai:m base_url={server.url}").ask(ask("a"))
     error = raised.value
-    text = "".join(
-        traceback.TracebackException(
-            type(error), error, error.__traceback__, capture_locals=True
-        ).format()
-    )
-    assert leaked(text) == []
+    assert leaked(with_locals(error, error.__traceback__)) == []
     assert server.calls == 0
 
 

@@ -7,6 +7,7 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -39,29 +40,33 @@ TO_A_PATH_OR_FILE = (
 @cache
 def modules():
     """The code of every module, by the module's path."""
-    paths = sorted(PACKAGE.rglob("*.py"))
-    return {
-        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for path in paths
-    }
+    trees = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        trees[path.relative_to(PACKAGE).as_posix()] = ast.parse(path.read_text(encoding="utf-8"))
+    return trees
+
+
+class Found(NamedTuple):
+    """What a module does: calls with the names of what is called, imports, ``with`` statements."""
+
+    calls: list
+    imports: list
+    withs: list
 
 
 @cache
 def found_in(tree):
-    """Its calls, each with the name of what is called, the names of what it imports.
-
-    Its ``with`` statements.
-    """
-    nodes = list(ast.walk(tree))
-    called = [(node, dotted(node.func)) for node in nodes if isinstance(node, ast.Call)]
-    modules = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    parts = [
-        f"{node.module}.{alias.name}"
-        for node in nodes
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    ]
-    return called, [*modules, *parts], [node for node in nodes if isinstance(node, ast.With)]
+    found = Found([], [], [])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            found.calls.append((node, dotted(node.func)))
+        elif isinstance(node, ast.Import):
+            found.imports.extend(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.imports.extend(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.With):
+            found.withs.append(node)
+    return found
 
 
 def dotted(node):
@@ -76,35 +81,40 @@ def dotted(node):
 
 def writing_calls(tree):
     """The calls that write to a path, but for those that get a file of ``atomic_write``."""
-    ours = {
-        ast.unparse(item.optional_vars)
-        for node in found_in(tree)[2]
-        for item in node.items
-        if item.optional_vars and ast.unparse(item.context_expr).startswith("atomic_write(")
-    }
-    return [ast.unparse(call) for call, name in found_in(tree)[0] if _writes(call, name, ours)]
+    found = found_in(tree)
+    ours = set()
+    for node in found.withs:
+        for item in node.items:
+            is_ours = ast.unparse(item.context_expr).startswith("atomic_write(")
+            if is_ours and item.optional_vars:
+                ours.add(ast.unparse(item.optional_vars))
+    return [ast.unparse(call) for call, name in found.calls if _writes(call, name, ours)]
 
 
 def _writes(call, name, ours):
     last = name.rpartition(".")[2]
     if last in ("open", "fdopen"):
-        return any(map(_is_writing_mode, [*call.args, *(option.value for option in call.keywords)]))
+        arguments = [*call.args, *(option.value for option in call.keywords)]
+        return any(map(_is_writing_mode, arguments))
     if last in TO_A_PATH_OR_FILE:
         return bool(call.args) and ast.unparse(call.args[0]) not in ours
     return last in TO_A_PATH or name in TO_A_PATH
 
 
 def _is_writing_mode(argument):
-    texts = [
-        node.value
-        for node in ast.walk(argument)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    return any(re.fullmatch(r"r?[bt]?[wax+][bt+]*", text) for text in texts)
+    for node in ast.walk(argument):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and re.fullmatch(r"r?[bt]?[wax+][bt+]*", node.value):
+            return True
+    return False
 
 
 def test_only_files_py_writes_files_but_for_those_with_a_reason():
-    found = {name: calls for name, tree in modules().items() if (calls := writing_calls(tree))}
+    found = {}
+    for name, tree in modules().items():
+        writing = writing_calls(tree)
+        if writing:
+            found[name] = writing
     # atomic_write makes a private file; a lock names its holder; a line is added at a file's end
     assert len(found.pop("store/files.py")) == 3
     assert set(found) == set(ELSEWHERE), found
@@ -112,8 +122,8 @@ def test_only_files_py_writes_files_but_for_those_with_a_reason():
 
 def calls(tree):
     """The dotted names of everything that is called or imported."""
-    called, imported, _ = found_in(tree)
-    return [*(name for _, name in called), *imported]
+    found = found_in(tree)
+    return [*(name for _, name in found.calls), *found.imports]
 
 
 FORBIDDEN = {
@@ -149,17 +159,14 @@ def test_no_archive_is_unpacked_no_pickle_read_and_no_data_run():
         ("weights_only", "False"),
     }
     for name, tree in modules().items():
-        allowed = (
-            {"compile", "exec"} if name == "store/python_files.py" else set()
-        )  # a user's own file of methods, by its path
+        allowed = set()
+        if name == "store/python_files.py":  # a user's own file of methods, by its path
+            allowed = {"compile", "exec"}
         assert (FORBIDDEN - allowed).isdisjoint(calls(tree)), name
-        options = [option for call, _ in found_in(tree)[0] for option in call.keywords]
-        assert refused.isdisjoint(
-            (one.arg, str(one.value.value))
-            for one in options
-            if isinstance(one.value, ast.Constant)
-        ), name
-        for call, called in found_in(tree)[0]:
+        for call, called in found_in(tree).calls:
+            for option in call.keywords:
+                if isinstance(option.value, ast.Constant):
+                    assert (option.arg, str(option.value.value)) not in refused, name
             if called in ("np.load", "numpy.load"):
                 assert "allow_pickle=False" in ast.unparse(call), name
 
@@ -190,9 +197,9 @@ OF_LINUX |= {
 
 
 def test_nothing_is_called_that_only_linux_has():
-    found = [
-        (name, call) for name, tree in modules().items() for call in calls(tree) if call in OF_LINUX
-    ]
+    found = []
+    for name, tree in modules().items():
+        found += [(name, call) for call in calls(tree) if call in OF_LINUX]
     modules_at_fork = ["progress.py", "retrieve/lucene_process.py", "store/cache.py"]
     # each asks first whether there is one
     assert sorted(found) == [(name, "os.register_at_fork") for name in modules_at_fork]
@@ -200,11 +207,11 @@ def test_nothing_is_called_that_only_linux_has():
 
 def users(*called):
     """The modules that call or import one of these."""
-    return [
-        name
-        for name, tree in modules().items()
-        if any(call.startswith(called) for call in calls(tree))
-    ]
+    names = []
+    for name, tree in modules().items():
+        if any(call.startswith(called) for call in calls(tree)):
+            names.append(name)
+    return names
 
 
 def test_packed_files_open_in_one_place_and_pickles_stay_ours():
