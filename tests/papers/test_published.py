@@ -1,18 +1,24 @@
 """Papers' tables, figures and matrices as values, and a user's resources for their systems."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
+from papers.made_tables import judgements, table_of
 
+from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.methods import find
+from pyterrier_ikat.methods import METHODS, find
 from pyterrier_ikat.methods.catalogue import NIST, PublishedTable
 from pyterrier_ikat.papers import published
+from pyterrier_ikat.papers.paper_scores import our_measures
 from pyterrier_ikat.papers.published import (
     GPT_35,
+    PAPERS,
     STATEMENTS_NIST,
     STATEMENTS_ORGANISERS,
     Figure,
@@ -29,6 +35,7 @@ from pyterrier_ikat.papers.published import (
     resource_differences,
     texts_of,
 )
+from pyterrier_ikat.papers.reproduction import Reproduction
 
 TABLE = PublishedTable(
     key="small",
@@ -39,6 +46,25 @@ TABLE = PublishedTable(
     scores="raw .5000 10\naqd .2500 5.50\nad - 9\n",
     turns=4,
 )
+TEXTS = {
+    "generate_then_retrieve": (
+        "000_e144d3308dcc06e5.txt",
+        {"1": r"^Table 1: ", "3": r"^Table 3: "},
+    ),
+    "irlab_2024": ("001_3deb9da0bd4aa2ec.txt", {"1": r"^Runs\tLLM"}),
+    "infosense_2024": (
+        "003_7e71a04683c003af.txt",
+        {
+            "2": r"^Group\tRun ID\tnDCG@3",
+            "3": r"^Group\tRun ID\tPrecision",
+            "4": r"^Group\tRun ID\tBEM",
+        },
+    ),
+    "nii_2024": (
+        "004_737960f3524f2b36.txt",
+        {"I": r"^TABLE I:", "II": r"^TABLE II:", "III": r"^TABLE III:", "IV": r"^TABLE IV:"},
+    ),
+}
 
 
 def test_a_matrix_has_all_labels_or_two_sides_of_a_threshold():
@@ -88,6 +114,95 @@ def test_a_papers_parts_are_its_tables_of_scores_in_order():
     assert names["figure-2"] == "Figure 2"
     assert find_table("nii_2024", "1") is find_table("nii_2024", "I")
     assert Listing(["a"], ["raw; x", "aqd; y"]).systems == ["raw", "aqd"]
+
+
+def test_each_papers_parts_are_those_of_all_its_tables():
+    for paper in published.PAPERS.values():
+        parts = []
+        for table in paper.tables.values():
+            if isinstance(table, tuple):
+                parts += table
+        assert paper.parts == parts
+    assert len(find_table("infosense_2024", "3")) == 2
+    with pytest.raises(UsageError, match="nii_2024 has no table '9': choose one of I, II"):
+        find_table("nii_2024", "9")
+
+
+def test_every_row_has_a_method_and_every_figure_a_table_system():
+    for paper in PAPERS.values():
+        for part in paper.parts:
+            for name in part.systems:
+                assert find(name).of is None or ":" in name
+            for block in part.blocks:
+                assert set(block) <= set(part.systems)
+            assert part.about == "responses" or our_measures(part)
+        for figure in paper.figures.values():
+            assert isinstance(figure, Figure)
+            assert set(figure.systems) <= set(figure.part.systems)
+
+
+def test_names_of_papers_tables_and_systems_are_checked():
+    with pytest.raises(
+        UsageError, match="there is no paper 'nii': choose one of generate_then_retrieve"
+    ):
+        find_paper("nii")
+    with pytest.raises(UsageError, match="nii_2024 has no table '9': choose one of I, II"):
+        find_table("nii_2024", "9")
+    assert find_table("nii_2024", "4") is find_table("nii_2024", "IV")
+    with pytest.raises(UsageError, match="has a system 'aqd'"):
+        Reproduction("nii_2024", {}, systems=["aqd"])
+
+
+def as_in_the_paper(papers, paper, number):
+    """The rows of numbers of a table, in the order of the paper's text."""
+    file, starts = TEXTS[paper]
+    lines = (papers / file).read_text(encoding="utf-8").splitlines()
+    [start, *_] = [place for place, line in enumerate(lines) if re.search(starts[number], line)]
+    rows = []
+    for line in lines[start + 1 :]:
+        found = []
+        for cell in line.split("\t")[1:]:
+            plain = re.sub(r"<b>|</b>", "", cell)
+            plain = re.sub(r"\^.*|<[^>]*>.*|[$*\s]", "", plain)
+            if re.fullmatch(r"\d*\.\d+", plain):
+                found.append(float(plain))
+        if len(found) > 2:
+            rows.append(found)
+        elif rows and line.startswith(("Table", "TABLE")):
+            break
+    return rows
+
+
+@pytest.fixture
+def papers(shared):
+    return shared / "papers"
+
+
+@pytest.mark.parametrize(
+    ("paper", "number"),
+    [
+        ("generate_then_retrieve", "1"),
+        ("generate_then_retrieve", "3"),
+        ("irlab_2024", "1"),
+        ("infosense_2024", "2"),
+        ("infosense_2024", "3"),
+        ("infosense_2024", "4"),
+        ("nii_2024", "I"),
+        ("nii_2024", "II"),
+        ("nii_2024", "III"),
+        ("nii_2024", "IV"),
+    ],
+)
+def test_what_is_printed_as_published_is_in_the_papers_text(papers, paper, number):
+    printed = []
+    for part in find_table(paper, number):
+        frame = table_of(part, judgements(3, part.judgements, part.year)).frame
+        assert set(frame["scores"]) == {"published"}
+        printed += frame[list(part.measures)].values.tolist()
+    assert sorted(printed) == sorted(as_in_the_paper(papers, paper, number)[: len(printed)])
+
+
+# Resources of a user
 
 
 def test_keys_are_those_of_the_papers_models():
@@ -254,18 +369,6 @@ def test_texts_are_found_by_the_folder_of_an_index(sample_index):
         assert found["text"].str.len().tolist()[0] > 10
 
 
-def test_each_papers_parts_are_those_of_all_its_tables():
-    for paper in published.PAPERS.values():
-        parts = []
-        for table in paper.tables.values():
-            if isinstance(table, tuple):
-                parts += table
-        assert paper.parts == parts
-    assert len(find_table("infosense_2024", "3")) == 2
-    with pytest.raises(UsageError, match="nii_2024 has no table '9': choose one of I, II"):
-        find_table("nii_2024", "9")
-
-
 def test_a_model_that_a_paper_does_not_name_can_be_given():
     entry = find("baseline_auto_t5_bm25_minilm")
     assert keys_of(entry)["llm"] == ("unnamed-llm",)
@@ -275,3 +378,39 @@ def test_a_model_that_a_paper_does_not_name_can_be_given():
     judge = {"gpt-4o-mini": "m", "the-reference-passages": "i", "glm-4.6": "none"}
     lacking = options_of(find("raguteam"), judge)[1]
     assert lacking == list(keys_of(find("raguteam"))["responders"])
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('"gtp-4" = "openai:gpt-4"', "no paper has a resource 'gtp-4': did you mean gpt-4"),
+        ('"gpt-4" = 3', "'gpt-4' is 3: give a text"),
+        ('"bm25" = " "', "'bm25' is ' '"),
+        ('"bm25" = full.index', "is not a TOML file: .*line 1"),
+        ('"bm25" = "a"\n"bm25" = "b"', "is not a TOML file: Cannot overwrite a value"),
+        ('"bm25" = "a"\n"BM25" = "b"', "'BM25' is there twice, in other letter case"),
+    ],
+)
+def test_a_bad_resources_file_gets_a_line_that_names_the_key(tmp_path, text, error):
+    path = tmp_path / "resources.toml"
+    path.write_text(text)
+    found = CliRunner().invoke(main, ["paper", "nii_2024", "I", "--resources", str(path)])
+    assert found.exit_code == 2
+    assert re.search(error, found.output), found.output
+    assert len(found.output.strip().splitlines()) == 1
+    with pytest.raises((UsageError, DataError)):
+        read_resources(path)
+
+
+def test_a_row_lacking_its_optional_reranker_is_marked():
+    given = {"gpt-4": "openai:gpt-4", "bm25": "i", "ms-marco-minilm-l-6-v2": "none"}
+    assert options_of(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
+    assert options_of(METHODS["aqd_a"], given)[1] == [
+        "ms-marco-minilm-l-6-v2"
+    ]  # its method is to re-rank
+    [row] = Reproduction("generate_then_retrieve", given, systems=["ad"]).rows(
+        find_table("generate_then_retrieve", "3")[0]
+    )
+    assert row.notes == (
+        "reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none",
+    )

@@ -1,42 +1,18 @@
-"""`ikat paper PAPER TABLE` without resources: the tables as published.
-
-Other tests are about rows beside which nothing published stands.
-"""
-
-import sys
+"""`ikat paper PAPER TABLE` without resources: the tables as published."""
 
 import pytest
 from click.testing import CliRunner
+from papers.made_tables import printed
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.published import PAPERS, find_table, options_of
-from pyterrier_ikat.papers.reproduction import Reproduction, draw_figure, figure_scores
+from pyterrier_ikat.papers.published import PAPERS
 from pyterrier_ikat.papers.table import published_tables
-from pyterrier_ikat.runs import RunFolder
-
-
-@pytest.fixture(autouse=True)
-def no_open_figures():
-    """Matplotlib warns of many open figures, also of those of other tests in this process."""
-    from matplotlib import pyplot
-
-    pyplot.close("all")
-
-
-def printed(*arguments):
-    found = CliRunner().invoke(main, ["paper", *arguments])
-    assert found.exit_code == 0, found.output
-    return found.output
-
 
 TABLES = []
-FIGURES = []
 for name, paper in PAPERS.items():
     TABLES += [(name, number) for number in paper.tables]
-    FIGURES += [(name, number) for number in paper.figures]
 
 
 @pytest.mark.parametrize(("name", "number"), TABLES)
@@ -100,104 +76,11 @@ def test_a_figure_without_numbers_and_a_plan_need_resources():
     )
 
 
-def test_a_figure_has_the_notes_of_a_table_beside_it_and_in_it(tmp_path, two_turns):
-    arguments = [
-        "generate_then_retrieve",
-        "figure-4",
-        "--resources",
-        "sample",
-        "--systems",
-        "ad",
-        "--out",
-        str(tmp_path),
-    ]
-    said = " ".join(printed(*arguments).split())
-    assert "is no evidence" in said
-    assert "Ours: 2 turns." in said
-    assert "the paper: iKAT 2023, passages, judged by NIST" in said
-    made = Reproduction("generate_then_retrieve", "sample", out=tmp_path, systems=["ad"])
-    drawn = draw_figure(
-        made, find_table("generate_then_retrieve", "figure-4"), tmp_path / "f.svg"
-    ).read_text(encoding="utf-8")
-    assert "is no evidence" in " ".join(drawn.split())
-    assert RunFolder(tmp_path / "ikat-sample" / "ad").complete
-    assert len(figure_scores(made, find_table("generate_then_retrieve", "figure-4")))
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    """One folder for the runs of all figures, of which several show the same system."""
-    return tmp_path_factory.mktemp("papers")
-
-
-@pytest.mark.parametrize(("name", "number"), FIGURES)
-def test_a_figure_without_matplotlib_is_numbers_and_a_warning(
-    name, number, out, monkeypatch, two_turns
-):
-    ours = ["matplotlib", *(name for name in sys.modules if name.startswith("matplotlib."))]
-    for module in ours:
-        monkeypatch.setitem(sys.modules, module, None)
-    figure = find_table(name, number)
-    arguments = [
-        "paper",
-        name,
-        number,
-        "--resources",
-        "sample",
-        "--systems",
-        figure.systems[0],
-        "--out",
-        str(out),
-    ]
-    found = CliRunner().invoke(main, [*arguments, "--format", "csv"])
-    assert found.exit_code == 0, found.output
-    assert len(found.stdout.strip().splitlines()) > 1
-    assert "pip install pyterrier_ikat[plots]" in found.stderr.splitlines()[0]
-    assert not list(out.rglob("*.png"))
-    made = Reproduction(name, "sample", out=out, systems=[figure.systems[0]])
-    with pytest.raises(UsageError, match=r"pip install pyterrier_ikat\[plots\]"):
-        draw_figure(made, figure, out / "f.svg")
-
-
 def test_a_table_is_followed_by_each_rows_needs_and_decisions():
     said = " ".join(printed("nii_2024", "4").split())
     assert "rtg: needs 'gpt-4', 'bm25', 'ms-marco-minilm-l-12-v2'" in said
     for what, why in PAPERS["nii_2024"].deviations:
         assert " ".join(f"- {what} {why}".split()) in said
-
-
-def test_a_row_lacking_its_optional_reranker_is_marked():
-    given = {"gpt-4": "openai:gpt-4", "bm25": "i", "ms-marco-minilm-l-6-v2": "none"}
-    assert options_of(METHODS["ad"], given) == ({"llm": "openai:gpt-4", "index": "i"}, [])
-    assert options_of(METHODS["aqd_a"], given)[1] == [
-        "ms-marco-minilm-l-6-v2"
-    ]  # its method is to re-rank
-    [row] = Reproduction("generate_then_retrieve", given, systems=["ad"]).rows(
-        find_table("generate_then_retrieve", "3")[0]
-    )
-    assert row.notes == (
-        "reranker: the paper has cross-encoder/ms-marco-MiniLM-L-6-v2, this run none",
-    )
-
-
-def test_nists_full_collection_judgements_work_on_the_mini_one(ikat_data):
-    qrels = ikat_data / "2023-qrels.all-turns.txt"
-    made = Reproduction(
-        "generate_then_retrieve", {}, dataset="ikat:2023-mini", qrels=str(qrels), judged_by="NIST"
-    )
-    [part] = find_table("generate_then_retrieve", "3")
-    passages = {
-        passage["docno"]
-        for passage in ikat.dataset("ikat:2023-mini").get_corpus_iter(verbose=False)
-    }
-    pairs = [line.split() for line in qrels.read_text().splitlines()]
-    assert sum(docno in passages and int(label) >= 1 for _, _, docno, label in pairs) == 123
-    judged = made.judgements(part)
-    assert set(judged.qrels["docno"]) <= passages
-    reason = judged.differ_from(part)
-    assert "about the 700 passages of ikat:2023-mini" in reason
-    assert "relevant there (from 1): 123 pairs" in reason
-    assert not made.table(part).beside
 
 
 def shown_rows(table):
@@ -259,3 +142,26 @@ def test_rows_without_a_method_are_shown_as_published(paper, number, row, scores
     [found] = [cells for name, *cells in shown_rows(shown) if name == row]
     assert found == scores
     assert any(note.startswith("Without a method here:") and row in note for note in shown.notes)
+
+
+def test_kinds_of_tables_are_shown_as_they_were_published():
+    [matrix] = published_tables("generate_then_retrieve", "4")
+    assert matrix.title.startswith("Labels of ")
+    assert matrix.frame.columns[0] == "label"
+    assert matrix.frame["notes"][0] == " ".join(matrix.notes)
+    assert [column.numeric for column in matrix.columns[:2]] == [False, True]
+    shown = {}
+    for name, paper in ikat.papers.PAPERS.items():
+        for number, table in paper.tables.items():
+            shown.setdefault(type(table).__name__, published_tables(name, number))
+    [listing] = shown["Listing"]
+    assert "ikat methods NAME" in listing.notes[0]
+    assert listing.frame.iloc[0, 0]
+    [prompts] = shown["Prompts"]
+    assert prompts.frame["template"].str.endswith(".jinja").all()
+    titles = [cell.text for cell in prompts.columns[0].cells]
+    assert [title for title in titles if title] == prompts.frame["template"].tolist()
+    assert titles[0] == prompts.frame["template"][0]
+    assert all(cell.text.strip() for cell in prompts.columns[1].cells)
+    [points] = published_tables("generate_then_retrieve", "figure-2")
+    assert points.notes[1].startswith("From ")
