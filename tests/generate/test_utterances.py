@@ -82,3 +82,15 @@ def test_a_word_that_was_said_twice_is_added_once():
     expand = G.HistoricalQueryExpansion(pt.apply.generic(by_word), 4)
     turn = said("Zinc? Apple, apple?", "Pear? Pear. Zinc!", "Rye?", "And zinc now?")
     assert expand(turn)["query"].tolist() == ["And zinc now? pear apple"]
+
+
+def test_a_query_column_is_the_query_and_the_old_one_is_kept():
+    frame = pd.DataFrame({"qid": ["1"], "query": ["safe?"], "qrewrite": ["is rooibos safe?"]})
+    assert ikat.generate.QueryColumn("qrewrite")(frame)[["query", "query_0"]].values.tolist() == [
+        ["is rooibos safe?", "safe?"]
+    ]
+    with pytest.raises(pt.validate.InputValidationError, match="qanswer"):
+        ikat.generate.QueryColumn("qanswer")(frame)
+
+
+TestQueryColumn = pt.testing.transformer_test_class(lambda: ikat.generate.QueryColumn("qrewrite"))

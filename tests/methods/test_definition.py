@@ -1,170 +1,190 @@
-"""A user's function as a method: named, found in a file, planned and run as those of the papers."""
+"""A function as a method: its resources, settings, arguments and descriptions."""
 
-import inspect
-
-import pyterrier as pt
+import pandas as pd
 import pytest
-from click.testing import CliRunner
+from methods.defined import DEEP, LLM, PLAIN, REPLACED, of_queries
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.methods import METHODS, find, find_all, methods_of
-from pyterrier_ikat.methods.catalogue import calls_per_turn
+from pyterrier_ikat.methods import Method, find, methods_of
+from pyterrier_ikat.methods.definition import StandIn, in_words
 
-FILE = """
-import pyterrier_ikat as ikat
-
-
-@ikat.method
-def plain(retriever):
-    \"\"\"The utterance is the query.\"\"\"
-    return ikat.RawUtterance() >> retriever
+TURNS = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "query": ["a", "b", "c"]})
 
 
-@ikat.method("twice", paper="ours", models={"llm": "openai:gpt-4o"})
-@ikat.method("twice_human", paper="ours", settings={"question": "qresolved"})
-def answered_twice(llm, retriever, *, question="qutterance", depth=10):
-    return ikat.Answer(llm, question=question) >> retriever % depth
-
-
-def undecorated(llm, retriever):
-    return ikat.Rewrite(llm) >> retriever
-
-
-expression = ikat.AllUtterances()
-"""
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "my_systems.py"
-    path.write_text(FILE)
-    return str(path)
-
-
-def test_a_file_has_its_decorated_functions_in_their_order(file):
-    assert [entry.name for entry in find_all(file)] == ["plain", "twice", "twice_human"]
-    twice = find(f"{file}:twice")
-    human = find(f"{file}:twice_human")
-    assert (twice.paper, twice.depth, twice.manual, twice.needs, twice.takes) == (
-        "ours",
-        10,
-        False,
-        ["llm", "retriever"],
-        [],
-    )
-    assert twice.expression == "ikat.Answer(llm) >> retriever % 10"
-    assert (human.manual, human.expression) == (
-        True,
-        "ikat.Answer(llm, question='qresolved') >> retriever % 10",
-    )
-    assert find(f"{file}:plain").summary == "The utterance is the query."
-    assert calls_per_turn(twice) == ("1", "1")
-
-
-def test_calls_and_queries_by_statement_count_are_in_one_plan():
-    built = []
-
-    def system(llm, retriever):
-        built.append(llm)
-        queries = (
-            ikat.generate.Summarise(llm)
-            >> ikat.SelectStatements(llm, form="scores")
-            >> ikat.generate.StatementQueries(llm)
-            >> ikat.ExplodeQueries()
-        )
-        return queries >> retriever % 50
-
-    [entry] = methods_of(system)
-    assert calls_per_turn(entry) == (
-        "2 + s",
-        "at least s",
-    )  # a summary and a choice for each turn, queries for each chosen statement
-    assert len(built) == 1
-
-
-def test_an_undecorated_function_and_an_expression_are_systems(file):
-    assert find(f"{file}:undecorated").needs == ["llm", "retriever"]
-    assert find(f"{file}:expression").build() == ikat.AllUtterances()
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("twise", "did you mean twice"),
-        ("zzz", "has plain, twice, twice_human"),
-    ],
-)
-def test_a_name_that_the_file_lacks(file, name, message):
-    with pytest.raises(UsageError, match=message):
-        find(f"{file}:{name}")
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "import pyterrier_ikat as ikat\n\n"
-            "@ikat.method\ndef odd(llm, colour):\n    return ikat.Answer(llm)\n",
-            "argument 'colour' is not a resource: name it one of llm, ",
-        ),
-        (
-            "def odd(index):\n    return index.bm25()\n",
-            "argument 'index' is not a resource: name it retriever, or give it a default",
-        ),
-        ("x = 1\ny = x / 0\n", r"ZeroDivisionError: division by zero \(line 2\)"),
-        ("def broken(:\n", r"SyntaxError: .* \(line 1\)"),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, text, message):
-    path = tmp_path / "odd.py"
-    path.write_text(text)
-    with pytest.raises(UsageError, match=message):
-        find(f"{path}:odd")
-    with pytest.raises(UsageError, match="there is no file"):
-        find(f"{tmp_path}/none.py:odd")
-
-
-def call(*arguments):
-    done = CliRunner().invoke(main, list(arguments))
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def test_methods_of_a_file_run_from_the_command_line(file, tmp_path):
-    data = pt.get_dataset("ikat:sample")
-    ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False))
-    options = [
-        "--dataset",
-        "ikat:sample",
-        "--index",
-        str(tmp_path / "index"),
-        "--llm",
-        "recorded:sample",
-        "--turns",
-        "1-1_1",
+def test_a_functions_methods_have_their_resources_and_settings():
+    assert [entry.name for entry in (PLAIN, DEEP)] == ["plain", "deep"]
+    assert (PLAIN.needs, PLAIN.takes) == (["llm", "retriever"], ["reranker"])
+    assert (DEEP.needs, DEEP.takes) == (["second_llm", "retriever"], ["reranker"])
+    assert (PLAIN.depth, DEEP.depth) == (1000, 5)
+    assert (PLAIN.manual, DEEP.manual) == (False, False)
+    assert PLAIN.summary == "Answer, then search."
+    assert PLAIN.description == "Answer, then search.\n\nA second paragraph."
+    assert list(PLAIN.values) == [
+        *("n", "share", "question", "careful", "anything", "maximum", "depth"),
     ]
-    shown = call("run", f"{file}:twice", "ad", *options, "--out", str(tmp_path / "runs"))
-    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"twice", "ad"}
-    assert "note: twice: llm: the paper has openai:gpt-4o" in shown
-    assert "twice_human" in call("methods", file)
-    assert (
-        call("run", f"{file}:twice", *options, "--out", str(tmp_path / "x"), "--plan").count(
-            "answer"
-        )
-        == 1
-    )
+    assert DEEP.values["depth"] == 5
+    assert DEEP.expression == "ikat.Answer(second_llm) >> retriever % 5 >> reranker"
 
 
-def test_every_method_of_the_package_says_where_it_comes_from():
-    lacking = [entry.name for entry in METHODS.values() if not entry.paper]
-    assert not lacking, (
-        f"add paper=... to @method of {', '.join(lacking)}: the paper, or 'ours: ...'"
-    )
+def test_a_decorated_function_keeps_its_methods_in_order():
+    @ikat.method("first", paper="ours")
+    @ikat.method("second")
+    @ikat.method
+    def third(retriever):
+        return retriever
+
+    assert [entry.name for entry in methods_of(third)] == ["first", "second", "third"]
+    assert [entry.paper for entry in methods_of(third)] == ["ours", "", ""]
+
+    def plain(retriever):
+        return retriever
+
+    assert [entry.name for entry in methods_of(plain)] == ["plain"]
 
 
-def test_every_system_can_be_called_by_name_in_the_methods_room():
-    """A file of the same name would hide the function."""
-    for entry in METHODS.values():
-        assert inspect.unwrap(getattr(ikat.methods, entry.system.__name__)) is entry.system
+def test_only_resources_may_lack_a_default():
+    def odd(llm, colour, size=3):
+        return llm
+
+    with pytest.raises(UsageError, match="'colour' is not a resource: name it one of llm, second"):
+        Method("odd", odd)
+    assert Method("odd", odd, settings={"colour": "red"}).values == {"colour": "red", "size": 3}
+
+
+def test_a_method_is_described_by_its_docstrings_first_part():
+    assert (REPLACED.summary, REPLACED.description) == ("Search for queries.",) * 2
+    undocumented = Method("x", lambda: LLM)
+    assert (undocumented.summary, undocumented.description) == ("", "")
+
+
+def test_an_example_is_no_part_of_a_description():
+    def shown(retriever):
+        """Search.
+
+        For all. Twice.
+
+        Example:
+            >>> shown()
+        """
+
+    entry = Method("m", shown)
+    assert (entry.summary, entry.description) == ("Search.", "Search.\n\nFor all. Twice.")
+    model = ikat.llm("recorded:sample on_error=fallback")
+    assert in_words(model) == "recorded:sample on_error=fallback"
+
+
+def test_expressions_lack_outer_brackets_and_cut_by_percent():
+    assert REPLACED.expression == "ikat.Answer(llm) >> retriever % 9"
+    assert Method("one", lambda retriever: retriever % 5).expression == "retriever % 5"
+    fused = Method("two", lambda retriever: ikat.RRF(retriever % 5, retriever % 7))
+    assert fused.expression == "ikat.RRF(retriever % 5, retriever % 7)"
+
+
+@pytest.mark.parametrize(
+    ("settings", "uses_gold", "manual"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"question": "qresolved"}, False, True),
+        ({"question": "query"}, False, False),
+    ],
+)
+def test_a_method_on_manual_rewrites_is_manual(settings, uses_gold, manual):
+    assert Method("m", of_queries, settings=settings, uses_gold=uses_gold).manual is manual
+    assert find("rtg_manual").manual
+    assert not find("rtg").manual
+
+
+def test_a_stand_in_counts_rows_and_cannot_be_run():
+    stand_in = StandIn("retriever")
+    assert stand_in.plan(TURNS, None) is TURNS
+    stand_in.plan(TURNS.head(1), None)
+    assert stand_in.rows == {"1_1": 3, "1_2": 1}
+    assert repr(stand_in) == "retriever"
+    with pytest.raises(UsageError, match="retriever only stands for a resource"):
+        stand_in.ask(TURNS)
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("n", "5", 5),
+        ("n", 7, 7),
+        ("share", "0.25", 0.25),
+        ("share", "1", 1),
+        ("question", "5", "5"),
+        ("careful", "true", True),
+        ("careful", "False", False),
+        ("careful", "FALSE", False),
+        ("careful", "tRUE", True),
+        ("maximum", "NONE", None),
+        ("anything", "none", None),
+        ("anything", "[1, 2]", [1, 2]),
+        ("anything", "a word", "a word"),
+        ("maximum", "4", 4),
+        ("maximum", "none", None),
+        ("llm", "5", "5"),
+    ],
+)
+def test_a_text_becomes_a_value_of_the_arguments_type(name, text, value):
+    entry = PLAIN.with_arguments({name: text})
+    converted = entry.own[name] if name == "llm" else entry.values[name]
+    assert (converted, type(converted)) == (value, type(value))
+    assert (entry.name, entry.of, PLAIN.of) == ("plain", PLAIN, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("n", "five"),
+        ("n", "0.5"),
+        ("n", "none"),
+        ("n", "true"),
+        ("share", "half"),
+        ("careful", "1"),
+        ("maximum", "0.5"),
+    ],
+)
+def test_a_text_of_another_type_is_refused(name, text):
+    with pytest.raises(UsageError, match=f"method plain: {name}={text} is no value"):
+        PLAIN.with_arguments({name: text})
+
+
+def test_a_text_may_be_of_any_annotated_type():
+    assert find("cfda_auto:threshold=none").values["threshold"] is None
+    assert find("cfda_auto:threshold=1").values["threshold"] == 1
+    assert find("rtg:respond=false").values["respond"] is False
+    assert find("apcir:rerank_depth=10").values["rerank_depth"] == 10
+    for text in ("cfda_auto:threshold=high", "cfda_auto:threshold=true", "rtg:depth=true"):
+        with pytest.raises(UsageError, match="is no value for this argument, whose default is"):
+            find(text)
+    with pytest.raises(UsageError, match="has no argument 'dense': choose one of|did you mean"):
+        find("rewrite_answer_hybrid").with_arguments({"dense": "x"})
+
+
+def test_a_text_has_the_type_of_the_value_that_a_method_fixes():
+    def system(retriever, *, many=None):
+        return retriever
+
+    entry = Method("m", system, settings={"many": 5})
+    assert entry.with_arguments({"many": "7"}).values == {"many": 7}
+    with pytest.raises(UsageError, match="many=word is no value .* whose default is 5"):
+        entry.with_arguments({"many": "word"})
+    assert entry.depth == 1000
+
+
+def test_an_unknown_argument_names_the_known_ones():
+    with pytest.raises(UsageError, match="no argument 'dept': did you mean depth"):
+        PLAIN.with_arguments({"dept": 3})
+    with pytest.raises(UsageError, match="choose one of llm, retriever, reranker, second_llm, n"):
+        PLAIN.with_arguments({"zzzzz": 3})
+
+
+def test_later_arguments_keep_earlier_ones_and_the_method():
+    entry = PLAIN.with_arguments({"n": 5}, "x").with_arguments({"depth": 10})
+    assert (entry.name, entry.values["n"], entry.depth, entry.of) == ("x", 5, 10, PLAIN)
+    assert PLAIN.values["n"] == 3

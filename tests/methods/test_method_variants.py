@@ -141,55 +141,6 @@ def test_a_method_refuses_a_value_that_it_does_not_know(name, arguments, told):
         find(name).with_arguments(arguments).build(**resources)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "prompts"),
-    [
-        ("ptkb_none", {}, ["none-0shot-prompt2"]),
-        ("ptkb_all", {"form": "queries"}, ["all-0shot-prompt1"]),
-        ("ptkb_human", {}, ["human-0shot-prompt2"]),
-        ("ptkb_human_queries", {}, ["human-0shot-prompt1"]),
-        ("ptkb_str", {"shots": 3}, ["llm-3shot-prompt2"]),
-        ("ptkb_sar", {"shots": 5}, ["sar-5shot"]),
-        ("ptkb_statement", {}, []),
-    ],
-)
-def test_each_ptkb_system_replays_its_own_prompt(monkeypatch, name, arguments, prompts):
-    asked = []
-
-    def recording_of(llm, prompt):
-        asked.append(prompt)
-        return llm
-
-    monkeypatch.setattr("pyterrier_ikat.methods.ptkb_2024.recording_of", recording_of)
-    entry = find(name).with_arguments(arguments)
-    entry.build(llm=StandIn("llm"), retriever=StandIn("retriever"))
-    assert asked == prompts
-
-
-def test_recorded_rewrites_of_chosen_statements_choose_nothing(monkeypatch):
-    recorded = {"llm": "personalizedcir-llm-0shot-prompt2", "other": "personalizedcir-all-0shot"}
-    monkeypatch.setattr(
-        "pyterrier_ikat.methods.ptkb_2024.recorded_prompt", lambda llm: recorded[llm.name]
-    )
-    for name, chooses in (("llm", False), ("other", True)):
-        system = find("ptkb_str").build(llm=StandIn(name), retriever=StandIn("retriever"))
-        assert ("SelectStatements" in repr(system)) is chooses
-
-
-def test_vectors_are_averaged_by_the_retrievers_own_encoder():
-    encoder = StandIn("encoder")
-
-    class Dense(StandIn):
-        def query_encoder(self):
-            return encoder
-
-    system = find("llm4cs").build(llm=StandIn("llm"), retriever=Dense("dense"))
-    assert "Aggregate(encoder=encoder)" in repr(system)
-    given = find("llm4cs").with_arguments({"encoder": StandIn("given")})
-    system = given.build(llm=StandIn("llm"), retriever=Dense("dense"))
-    assert "Aggregate(encoder=given)" in repr(system)
-
-
 def test_all_bi_encoders_of_a_list_score():
     system = find("wghtdrerank_2").build(
         llm=StandIn("llm"),
