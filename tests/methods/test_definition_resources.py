@@ -153,7 +153,9 @@ def test_a_function_without_a_pipeline_is_named_by_its_line():
         pass
 
     line = forgets.__code__.co_firstlineno
-    with pytest.raises(UsageError, match=rf"test_definition.py, line {line}\) returns None"):
+    with pytest.raises(
+        UsageError, match=rf"test_definition_resources.py, line {line}\) returns None"
+    ):
         Method("m", forgets).build(retriever=RETRIEVER)
 
 
