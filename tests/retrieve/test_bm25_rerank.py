@@ -151,3 +151,52 @@ def test_all_turns_of_another_script_are_named_in_their_order():
     with pytest.warns(NoResultWarning, match=r"^2 turns without a .*: 3_1, 2_1; BM25 scores"):
         found = ikat.BM25Rerank()(pd.concat(frames, ignore_index=True))
     assert found["qid"].drop_duplicates().tolist() == ["3_1", "1_1", "2_1"]
+
+
+# Texts without a word
+
+
+def turn_of(qid, query, *texts):
+    docnos = [f"{qid}d{number}" for number in range(len(texts))]
+    return pd.DataFrame(
+        {
+            "qid": qid,
+            "query": query,
+            "docno": docnos,
+            "text": texts,
+            "score": 0.0,
+            "rank": range(len(texts)),
+        }
+    )
+
+
+CHINESE = turn_of("zh", "我能吃花生吗？", "我住在公寓里。", "我对花生过敏。")
+
+
+RUSSIAN = turn_of("ru", "dogs", "У меня собака.", "Я живу тут.")
+
+
+ENGLISH = turn_of("en", "dogs", "I own a dog.", "I live here.", "我对花生过敏。", "!")
+
+
+@pytest.mark.parametrize(
+    "frame", [CHINESE, RUSSIAN, pd.concat([RUSSIAN, CHINESE])], ids=["zh", "ru", "both"]
+)
+def test_texts_without_a_word_are_refused_not_scored_0(frame):
+    with pytest.raises(
+        DataError, match="no text has a word of ASCII letters and digits: rank by meaning"
+    ):
+        ikat.BM25Rerank()(frame)
+
+
+def test_a_turn_without_a_word_among_others_is_told():
+    with pytest.warns(
+        NoResultWarning,
+        match=r"^2 turns without a word .* in the query or the texts: zh, ru; BM25 scores them 0$",
+    ):
+        found = ikat.BM25Rerank()(pd.concat([CHINESE, ENGLISH, RUSSIAN]))
+    assert found.groupby("qid", sort=False)["docno"].first().tolist() == ["zhd1", "end0", "rud1"]
+    with pytest.warns(NoResultWarning, match="^1 turn without a word"):
+        ikat.BM25Rerank()(turn_of("t", "собака", "I own a dog."))
+    ikat.BM25Rerank()(turn_of("t", "?", "I own a dog."))  # no letters: nothing to say
+    ikat.BM25Rerank()(turn_of("t", "dog", "!", ""))

@@ -1,4 +1,4 @@
-"""What a turn takes from a result frame, and how it shows itself."""
+"""What a turn takes from a result frame, and what its record has."""
 
 import json
 import math
@@ -9,19 +9,13 @@ import pytest
 
 from pyterrier_ikat.completions.citations import CitedSentence
 from pyterrier_ikat.conversations.frame import column
-from pyterrier_ikat.live.chat import Why
-from pyterrier_ikat.llms import Completion, Ledger, Request
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import ShownPassage, Turn
 from pyterrier_ikat.runs.answered_turn import (
-    background,
     doubts,
-    effort,
     messages_of,
     plain,
     sources_drawn,
-    turn_drawn,
-    why_drawn,
 )
 
 FOUND = pd.DataFrame(
@@ -32,6 +26,8 @@ FOUND = pd.DataFrame(
         "text": [f"text {docno}" for docno in "gfedcba"],
     }
 )
+
+
 BEST_FIVE = tuple(ShownPassage(docno, f"text {docno}") for docno in "abcde")
 
 
@@ -82,137 +78,25 @@ def test_what_a_turn_takes_from_a_result_frame(frame, turn, shown):
         assert shown.partition("] ")[2] in found._repr_html_()
 
 
-def test_derivation_stands_before_the_answer_and_passages_after():
-    passage = ShownPassage("d1", " ".join(map(str, range(25))))
-    statements = ("I avoid caffeine.",)
-    said = "word " * 30 + "\n\nend"
-    cited = (CitedSentence("word " * 29 + "word"), CitedSentence("end", (1,)))
-    before = ("which tea", ("which tea", "mint"), statements, "Drink mint.")
-    turn = Turn(1, "tea?", said, (passage,), *before, {"d1": 2.0}, cited)
-    shown = plain(turn_drawn(turn)).split("\n")
-    assert shown == [
-        "rewrite     which tea",
-        "queries     - which tea",
-        "            - mint",
-        "statements  I avoid caffeine.",
-        "draft       Drink mint.",
-        "",
-        " ".join(["word"] * 20),
-        " ".join(["word"] * 10),
-        "",
-        "end [1]",
-        "",
-        "[1] d1  0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 ...",
-        "",
-        "(0.0 s)",
-    ]
-    assert repr(turn).split("\n") == shown[:-2]
-    page = turn._repr_html_()
-    for text in (
-        "which tea",
-        "mint",
-        "I avoid caffeine.",
-        "Drink mint.",
-        "[1]",
-        "d1",
-        "18 19",
-        "0.0 s",
-    ):
-        assert text in page
+def test_a_turn_without_a_retriever_has_a_response_and_no_draft():
+    frame = pd.DataFrame({"qid": ["1_1"], "query": ["x"], "qanswer": ["Rooibos."]})
+    turn = Turn.of(1, "tea?", frame, draft="a draft")
+    assert (turn.response, turn.draft, turn.sources) == ("Rooibos.", "", ())
 
 
-@pytest.mark.parametrize(
-    ("queries", "draft", "shown"),
-    [
-        (("tea?",), "", []),  # searched as it was said
-        (("which tea",), "", ["rewrite"]),
-        (("Drink mint.",), "Drink mint.", ["rewrite", "draft"]),
-        (("which tea", "mint"), "", ["rewrite", "queries"]),
-        (("tea?", "which tea", "Drink mint."), "Drink mint.", ["rewrite", "draft"]),
-    ],
-)
-def test_a_query_is_not_shown_twice(queries, draft, shown):
-    rewrite = "which tea" if "rewrite" in shown else ""
-    turn = Turn(1, "tea?", "x", (), rewrite, queries, draft=draft)
-    assert [label for label, _ in background(turn)] == shown
+def test_given_facts_stand_before_those_of_the_frame():
+    frame = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
+    turn = Turn.of(1, "tea?", frame.assign(qrewrite="of the frame"), rewrite="given")
+    assert turn.rewrite == "given"
+    assert Turn.of(1, "tea?", frame.assign(qrewrite="of the frame")).rewrite == "of the frame"
 
 
-@pytest.mark.parametrize(
-    ("fields", "note"),
-    [
-        ({}, "1.2 s"),
-        (
-            {"spend": Spend(1, prompt_tokens=8, completion_tokens=4, cost=0.00125)},
-            "1 call, 12 tokens, 0.0013 USD, 1.2 s",
-        ),
-        ({"spend": Spend(2, prompt_tokens=None, cost=None)}, "2 calls, cost unknown, 1.2 s"),
-        (
-            {"spend": Spend(unanswered=2, cost=None)},
-            "2 requests without an answer, cost unknown, 1.2 s",
-        ),
-        (
-            {"spend": Spend(1, unanswered=1, prompt_tokens=8, completion_tokens=4, cost=0.5)},
-            "1 call, 12 tokens, 1 request without an answer, 0.5000 USD, 1.2 s",
-        ),
-        (
-            {
-                "spend": Spend(1, known=1, prompt_tokens=8, completion_tokens=4, cost=0.5),
-                "omitted": 1,
-            },
-            "1 call, 12 tokens, 0.5000 USD, 1 known completion, 1.2 s, "
-            "without the 1 oldest message of the history",
-        ),
-        (
-            {"spend": Spend(known=3), "omitted": 4},
-            "3 known completions, 1.2 s, without the 4 oldest messages of the history",
-        ),
-    ],
-)
-def test_what_a_turn_took(fields, note):
-    assert effort(Turn(1, "tea?", "x", (), seconds=1.23, **fields)) == note
-
-
-def test_a_citation_of_no_passage_is_named():
-    cited = (CitedSentence("Mint.", (1,), (3, 9)), CitedSentence("Tea.", (), (3,)))
-    turn = Turn(1, "tea?", "Mint. Tea.", (ShownPassage("d1", "x"),), cited=cited)
-    assert repr(turn).endswith("(no passage has the number [3], [9])")
-    assert "no passage has the number [3], [9]" in turn._repr_html_()
-
-
-def test_sources_are_whole_and_have_scores():
-    sources = (ShownPassage("d1", "one\ntwo " + "word " * 30, 2.5), ShownPassage("d2", ""))
-    turn = Turn(1, "tea?", "x", sources)
-    shown = plain(sources_drawn(turn)).split("\n")
-    assert shown[:3] == ["[1] d1  (score 2.5000)", "    one", "    two " + " ".join(["word"] * 18)]
-    assert shown[-2:] == ["[2] d2", "    (its text is not available)"]
-    assert "no passage" in plain(sources_drawn(Turn(1, "tea?", "x", ())))
-
-
-def test_found_text_never_commands_the_terminal_or_the_page():
-    evil = "\x1b[2J\x9b\u202e[bold red]<script>alert(1)</script>[/] [link=file:///etc]\ud800"
-    asked = (
-        Request([{"role": "user", "content": evil}], evil, "1_1", evil, evil),
-        Completion(evil, "m", "stop", None, None, 0.0, False),
-    )
-    turn = Turn(
-        1,
-        evil,
-        evil,
-        (ShownPassage(evil, evil),),
-        evil,
-        ("x", evil),
-        (evil,),
-        evil,
-        method=evil,
-        asked=(asked,),
-    )
-    why = Why(turn)
-    for drawn in (turn_drawn(turn), sources_drawn(turn), why_drawn(turn, None)):
-        assert not set(plain(drawn)) & set("\x1b\x9b\u202e\ud800")
-        assert "[bold red]<script>" in plain(drawn)
-    for page in (turn._repr_html_(), why._repr_html_()):
-        assert "<script" not in page
-        assert page.count("&lt;script&gt;") >= 6
+def test_texts_of_a_turn_are_those_of_its_first_row():
+    rows = {"qid": ["1_1"] * 2, "docno": ["a", "b"], "score": [1.0, 0.0], "rank": [0, 1]}
+    frame = pd.DataFrame({**rows, "qrewrite": ["first", "second"]})
+    turn = Turn.of(1, "tea?", frame)
+    assert turn.rewrite == "first"
+    assert [passage.score for passage in turn.sources] == [1.0, 0.0]
 
 
 def test_cited_passages_are_numbered_from_1_as_they_are_cited():
@@ -250,6 +134,44 @@ def test_a_turn_has_the_words_of_its_chosen_statements():
         assert Turn.of(1, "tea?", other).statements == ()
 
 
+def test_heard_drafts_stand_before_the_frames_answer():
+    frame = ONE.assign(qanswer="the last draft")
+    assert Turn.of(1, "tea?", frame, draft="all drafts").draft == "all drafts"
+    assert Turn.of(1, "tea?", frame).draft == "the last draft"
+    responded = Turn.of(1, "tea?", frame.assign(used=True), draft="all drafts")
+    assert (responded.draft, responded.response) == ("all drafts", "the last draft")
+
+
+SOURCES = (ShownPassage("d1", "one", 2.0), ShownPassage("d2", "two", 0.0), ShownPassage("d3"))
+
+
+def test_a_response_of_no_sentences_was_asked_to_cite():
+    rows = {"qid": ["1_1"], "docno": ["a"], "rank": [0], "text": ["x"], "used": [True]}
+    frame = pd.DataFrame({**rows, "qanswer": ["Yes."], "qcitations": column([[]])})
+    turn = Turn.of(1, "tea?", frame)
+    assert (turn.sources, turn.cited, turn.cites_none) == ((), (), True)
+    assert turn.shown == (ShownPassage("a", "x"),)
+
+
+@pytest.mark.parametrize(
+    ("response", "cited", "sources", "expected"),
+    [
+        ("Yes.", (), (), True),
+        ("Yes.", (CitedSentence("Yes."),), (), True),
+        ("Yes.", (CitedSentence("Yes.", (1,)),), SOURCES[:1], False),
+        ("Yes.", None, (), False),
+        ("", (), (), False),
+    ],
+)
+def test_only_a_response_that_should_cite_can_cite_none(response, cited, sources, expected):
+    assert Turn(1, "tea?", response, sources, cited=cited).cites_none is expected
+
+
+def test_unknown_numbers_stand_in_the_order_of_the_response():
+    cited = (CitedSentence("a", (), (9, 3)), CitedSentence("b", (), (3, 5)))
+    assert Turn(1, "tea?", "a b", cited=cited).unknown == [9, 3, 5]
+
+
 @pytest.mark.parametrize(
     ("docnos", "sources", "shown"), [(["c"], ["c"], []), ([], [], list("abcdefg"))]
 )
@@ -263,6 +185,9 @@ def test_shown_passages_are_kept_where_none_is_cited(docnos, sources, shown):
     for docno in sources or shown:
         assert f"text {docno}" in plain(sources_drawn(turn))
     assert ("cites none" in plain(sources_drawn(turn))) is turn.cites_none
+
+
+# Records and messages
 
 
 def test_a_record_has_all_fields_but_the_prompts():
@@ -304,32 +229,10 @@ def test_a_turn_of_no_words_adds_no_message():
     ]
 
 
-def test_why_has_method_account_prompts_and_their_outcomes():
-    request = Request([{"role": "user", "content": "the prompt"}], "rewrite", "1_1")
-    completion = Completion("the completion", "m", "stop", None, None, 0.0, False)
-    asked = ((request, completion), (request, ValueError("too long")))
-    turn = Turn(2, "tea?", "x", spend=Spend(2), seconds=1.5, method="aqd")
-    ledger = Ledger()
-    ledger.count("rewrite", "m", calls=2, cost=0.125)
-    answered = plain(why_drawn(turn.with_calls(Spend(), asked), ledger))
-    for text in ("turn 2", "aqd", "the prompt", "the completion", "too long", "0.125", "1.5 s"):
-        assert text in answered
-    assert "no longer available" not in answered
-    assert "no longer available" in plain(why_drawn(turn, None))
-    unasked = plain(why_drawn(Turn(1, "tea?", "x"), Ledger()))
-    assert unasked == "turn 1\n\n(0.0 s)"
-
-
-def test_heard_drafts_stand_before_the_frames_answer():
-    frame = ONE.assign(qanswer="the last draft")
-    assert Turn.of(1, "tea?", frame, draft="all drafts").draft == "all drafts"
-    assert Turn.of(1, "tea?", frame).draft == "the last draft"
-    responded = Turn.of(1, "tea?", frame.assign(used=True), draft="all drafts")
-    assert (responded.draft, responded.response) == ("all drafts", "the last draft")
-
-
-def test_ids_of_passages_are_texts():
-    found = pd.DataFrame({"qid": ["1_1"], "docno": [7], "score": [2.5], "rank": [0]})
-    turn = Turn.of(1, "tea?", found)
-    assert turn.citations == {"7": 2.5}
-    assert turn.sources[0].docno == "7"
+def test_a_logged_turn_has_no_text_of_a_passage():
+    turn = Turn(1, "tea?", "x", SOURCES, shown=(ShownPassage("d4", "four", 1.0),))
+    logged = turn.without_texts()
+    passages = [*logged.sources, *logged.shown]
+    assert [passage.text for passage in passages] == ["", "", "", ""]
+    assert [passage.docno for passage in passages] == ["d1", "d2", "d3", "d4"]
+    assert logged.citations == {"d1": 2.0, "d2": 0.0}

@@ -1,476 +1,480 @@
+"""Submissions are written from runs of two turns of our own, in every year's format, or refused."""
+
 import json
-import shutil
-from functools import cache
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-import pytrec_eval
-import two_turns
+from two_turns import (
+    IDS,
+    Data,
+    made_run,
+    read_lines,
+    text_of,
+    valid,
+    write_lines,
+)
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import evaluate
-from pyterrier_ikat.runs import RunFolder, write_run
-from pyterrier_ikat.submit import (
-    RefusedError,
-    ResponseCutWarning,
-    read_submission,
-    validate,
-    write_submission,
+from pyterrier_ikat.errors import DataError, UsageError, commands_advised
+from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.submit import RefusedError, read_submission, validate, write_submission
+from pyterrier_ikat.submit.submissions import ResponseCutWarning, UncitedWarning, lower_score
+
+HEADER = {2023: {}, 2024: {}, 2025: {"team": "t"}}
+
+
+def write(run, year, path, **header):
+    header = {"run_id": "mine", "run_type": "automatic", **HEADER[year], **header}
+    return write_submission(run, Data(year), path, **header)
+
+
+def edit_turns(run, number, **fields):
+    """Change the line of a turn; a field that becomes ``...`` goes."""
+    path = run.path / "turns.jsonl"
+    turns = read_lines(path)
+    for name, value in fields.items():
+        if value is ...:
+            del turns[number][name]
+        else:
+            turns[number][name] = value
+    write_lines(path, turns)
+
+
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_all_that_is_written_is_read_back(tmp_path, year):
+    chosen = [("2", 0.5), ("1", 0.25)]
+    run = made_run(tmp_path / "mine", Data(year), qstatements=[chosen] * 6)
+    assert write(run, year, tmp_path / "out") == validate(tmp_path / "out", Data(year)) == []
+    read = read_submission(tmp_path / "out", Data(year))
+    team = HEADER[year].get("team")
+    assert (read.year, read.run_id, read.run_type, read.team) == (year, "mine", "automatic", team)
+    results = read.results[["qid", "docno", "score", "rank"]]
+    pd.testing.assert_frame_equal(results, run.results(), check_dtype=False)
+    assert read.results["used"].tolist() == [True, False, False] * 2
+    assert read.turns["qid"].tolist() == Data(year).get_topics()["qid"].tolist()
+    assert read.turns["qanswer"].tolist() == ["Yes."] * 2
+    scored = chosen if year == 2023 else [("2", 2.0), ("1", 1.0)]
+    assert read.turns["qstatements"].tolist() == [scored] * 2
+
+
+@pytest.mark.parametrize(
+    ("year", "run_types"),
+    [
+        (2023, ["automatic", "manual"]),
+        (2024, ["automatic", "manual", "only_response"]),
+        (2025, ["automatic", "generation-only", "manual"]),
+    ],
 )
-
-RANKED = 12
-HEADER = {2023: {}, 2024: {}, 2025: {"team": "team1"}}
-
-
-@pytest.fixture
-def passages(ikat_data):
-    return _passage_ids(ikat_data / "2023_test_topics_psg_text.jsonl")
-
-
-@cache
-def _passage_ids(path):
-    return [f"{row['doc_id']}:{row['passage_id']}" for row in two_turns.read_lines(path)]
+def test_each_year_has_its_run_types(tmp_path, year, run_types):
+    run = made_run(tmp_path / "mine", Data(year))
+    for run_type in run_types:
+        write(run, year, tmp_path / "out", run_type=run_type)
+        assert read_submission(tmp_path / "out").run_type == run_type
+    for run_type in {"only_response", "generation-only", "lucky"} - set(run_types):
+        with pytest.raises(UsageError, match=f"'{run_type}' is none of {year}"):
+            write(run, year, tmp_path / "out", run_type=run_type)
 
 
-def few(year):
-    """The first conversation of a year: all formats and refusals are those of the whole year."""
-    data = ikat.dataset(f"ikat:{year}")
-    data.conversations = data.conversations[:1]
-    return data
-
-
-def made_up(dataset, passages, ranked=RANKED):
-    """A ranking, responses and statements that depend on the turn alone.
-
-    Their scores are exactly representable.
-    """
-    topics = dataset.get_topics()
-    rows = []
-    statements = []
-    for turn, (qid, ptkb) in enumerate(zip(topics["qid"], topics["qptkb"], strict=True)):
-        for rank in range(ranked):
-            docno = passages[(37 * turn + rank) % len(passages)]
-            rows.append((qid, docno, 40.0 - rank / 4, rank, rank < 3))
-        first = turn % len(ptkb)
-        names = list(ptkb)[first : first + 2]
-        statements.append(list(zip(names, (2.0, 1.0), strict=False)))
-    results = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank", "used"])
-    turns = topics[["qid"]].assign(qstatements=statements)
-    turns["qanswer"] = "Respond to " + turns["qid"] + ". Ünïcode, too."
-    return results, turns
-
-
-def chosen_ids(turns):
-    """The ids of each turn's statements."""
-    chosen = []
-    for statements in turns["qstatements"]:
-        chosen.append([statement_id for statement_id, _ in statements])
-    return chosen
-
-
-@pytest.mark.parametrize(("year", "count"), [(2023, 332), (2024, 218), (2025, 188)])
-def test_a_full_submission_is_written_valid_and_read_back_equal(tmp_path, passages, year, count):
-    data = ikat.dataset(f"ikat:{year}")
-    results, turns = made_up(data, passages)
-    path = tmp_path / "run"
-    warnings = write(data, path, (results, turns), run_id="made-up")
-    assert warnings == validate(path, data) == []
-    read = read_submission(path, data)
-    assert (read.year, read.run_id, read.run_type) == (year, "made-up", "automatic")
-    assert read.team == HEADER[year].get("team")
-    assert read.results.values.tolist() == results.values.tolist()
-    assert read.turns["qid"].tolist() == turns["qid"].tolist()
-    assert len(read.turns) == count
-    assert read.turns["qanswer"].tolist() == turns["qanswer"].tolist()
-    assert chosen_ids(read.turns) == chosen_ids(turns)
-    if year == 2023:
-        assert read.turns["qstatements"].tolist() == turns["qstatements"].tolist()
-    again = tmp_path / "again"
-    write(data, again, (read.results, read.turns), run_id="made-up")
-    responses = [line.get("responses") for line in rows(path)]
-    assert [line.get("responses") for line in rows(again)] == responses
-
-
-def run_of(path, results, turns):
-    """A run folder with this ranking and what was written for each turn."""
-    made = RunFolder(path)
-    made.write(turns, results.merge(turns), pd.DataFrame(), pd.DataFrame(), {})
-    return made
-
-
-def write(data, path, run, **header):
-    """Write a submission of a run folder, or of made-up frames."""
-    if not isinstance(run, RunFolder):
-        shutil.rmtree(path.with_suffix(".made"), ignore_errors=True)
-        run = run_of(path.with_suffix(".made"), *run)
-    header = {"run_id": "x", "run_type": "automatic", **HEADER[data.year], **header}
-    return write_submission(run, data, path, **header)
-
-
-def rows(path):
-    text = path.read_text()
-    if "\n]}" in text:
-        return json.loads(text)["turns"]
-    return two_turns.read_lines(path)
-
-
-def test_the_formats_to_the_letter(tmp_path, passages):
-    for year in (2023, 2024, 2025):
-        data = few(year)
-        results, turns = made_up(data, passages, ranked=4)
-        write(data, tmp_path / str(year), (results, turns))
-    first = rows(tmp_path / "2023")[0]
-    persona = few(2023).get_topics()["qptkb"][0]
-    assert first == {
-        "turn_id": "9-1_1",
-        "responses": [
-            {
-                "rank": 1,
-                "text": "Respond to 9-1_1. Ünïcode, too.",
-                "ptkb_provenance": [
-                    {"id": "1", "text": persona["1"], "score": 2.0},
-                    {"id": "2", "text": persona["2"], "score": 1.0},
-                ],
-                "passage_provenance": [
-                    {"id": passages[0], "text": "", "score": 40.0, "used": True},
-                    {"id": passages[1], "text": "", "score": 39.75, "used": True},
-                    {"id": passages[2], "text": "", "score": 39.5, "used": True},
-                    {"id": passages[3], "text": "", "score": 39.25, "used": False},
-                ],
-            }
-        ],
-    }
-    whole = json.loads((tmp_path / "2024").read_text())
-    assert {name: whole[name] for name in whole if name != "turns"} == {
-        "run_name": "x",
-        "run_type": "automatic",
-        "eval_response": True,
-    }
-    assert whole["turns"][0]["turn_id"] == "0_1"
-    assert whole["turns"][0]["responses"][0]["ptkb_provenance"] == [1, 2]
-    persona = few(2025).get_topics()["qptkb"][0]
-    cited = {passages[0]: 40.0, passages[1]: 39.75, passages[2]: 39.5}
-    assert rows(tmp_path / "2025")[0] == {
-        "metadata": {"team_id": "team1", "run_id": "x", "run_type": "automatic"},
-        "turn_id": "1-1_1",
-        "responses": [
-            {
-                "rank": 1,
-                "text": "Respond to 1-1_1. Ünïcode, too.",
-                "citations": cited,
-                "ptkb_provenance": [persona["1"], persona["2"]],
-            }
-        ],
-        "references": {**cited, passages[3]: 39.25},
-    }
-
-
-def test_scores_stay_apart_in_every_tool_that_reads_them(tmp_path, passages):
-    data = few(2025)
-    results, turns = made_up(data, passages)
-    results["score"] = 1 / (1200 + results["rank"])  # some are equal with six decimals
-    assert (1 / 1200 - 1 / 1201) < 1e-6
-    assert write(data, tmp_path / "run", (results, turns)) == []
-    for line in rows(tmp_path / "run")[:5]:
-        scores = np.array(list(line["references"].values()))
-        printed = scores.round(6)
-        assert (printed[:-1] > printed[1:]).all()
-        assert scores.tolist() == scores.astype(np.float32).tolist()
-    read = read_submission(tmp_path / "run")
-    assert read.results["docno"].tolist() == results["docno"].tolist()
-
-
-def folder(tmp_path, data, passages, **columns):
-    """A run folder of the made-up frames; a column that is None goes."""
-    results, turns = made_up(data, passages)
-    results["qanswer"] = results["qid"].map(turns.set_index("qid")["qanswer"])
-    results = results.assign(**columns).dropna(axis="columns")
-    made = RunFolder(tmp_path / "aqd")
-    made.write(data.get_topics(), results, pd.DataFrame(), pd.DataFrame(), {"method": "aqd"})
-    return made
-
-
-def test_a_run_folder_is_handed_in(tmp_path, passages):
-    data = few(2024)
-    made = folder(tmp_path, data, passages)
-    first = made.turns()[0]
-    assert first["used"] == passages[:3]
-    assert first["response"] == "Respond to 0_1. Ünïcode, too."
-    found = write(data, tmp_path / "run", made)
-    assert {(problem.severity, problem.field) for problem in found} == {
-        ("warning", "responses[0].ptkb_provenance")
-    }
-    read = read_submission(tmp_path / "run")
-    pd.testing.assert_frame_equal(
-        read.results.drop(columns="used"), made.results(), check_dtype=False
+def submitted_turns(path, year):
+    """The turns in the file of a submission whose run chose the second statement."""
+    run = made_run(path / "mine", Data(year), qstatements=[[("2", 0.5)]] * 6)
+    team = "t" if year == 2025 else None
+    write_submission(
+        run, Data(year), path / "submitted", run_id="x", run_type="automatic", team=team
     )
-    assert read.results["used"].tolist() == [rank < 3 for rank in read.results["rank"]]
+    if year == 2025:
+        return read_lines(path / "submitted")
+    return json.loads((path / "submitted").read_text())["turns"]
 
 
-def test_run_of_another_dataset_with_equal_turn_names_is_refused(tmp_path, passages):
-    data = few(2024)
-    made = folder(tmp_path, data, passages)
-    about = made.path / "turns.jsonl"
-    about.write_text(about.read_text().replace('"0_1"', '"0_1", "qutterance": "Short?"', 1))
-    message = r"aqd asks 'Short\?' in turn 0_1, ikat:2024 .* Egypt.*: give the dataset that the run"
-    with pytest.raises(UsageError, match=message):
-        write(data, tmp_path / "run", made)
+def test_a_line_of_2025_cites_what_the_response_used(tmp_path):
+    for line in submitted_turns(tmp_path, 2025):
+        (response,) = line["responses"]
+        assert response["citations"] == {IDS[0]: 3.0}
+        assert response["ptkb_provenance"] == ["I hate coffee."]
+        assert line["references"] == {IDS[0]: 3.0, IDS[1]: 2.0, IDS[2]: 1.0}
+        assert line["metadata"] == {"team_id": "t", "run_id": "x", "run_type": "automatic"}
 
 
-def test_a_folder_without_responses(tmp_path, passages):
-    data = few(2024)
-    made = folder(tmp_path, data, passages, used=None)
-    for turn in made.turns():
-        assert not {"response", "used"} & set(turn)
-    with pytest.raises(UsageError, match="has no responses: run a system that ends with Respond"):
-        write(data, tmp_path / "run", made)
+@pytest.mark.parametrize(
+    ("year", "statements"),
+    [(2023, [{"id": "2", "text": "I hate coffee.", "score": 0.5}]), (2024, [2])],
+)
+def test_a_turn_before_2025_marks_what_was_used(tmp_path, year, statements):
+    for turn in submitted_turns(tmp_path, year):
+        (response,) = turn["responses"]
+        passages = response["passage_provenance"]
+        assert [(one["id"], one["score"], one["used"]) for one in passages] == [
+            (IDS[0], 3.0, True),
+            (IDS[1], 2.0, False),
+            (IDS[2], 1.0, False),
+        ]
+        assert response["ptkb_provenance"] == statements
 
 
-def test_statements_keep_their_order_where_scores_do_not_fall(tmp_path, passages):
-    data = few(2023)
-    results, turns = made_up(data, passages, 1)
-    chosen = [("2", 1.0), ("1", 1.0), ("4", 3.0), ("3", 0.5)]
-    turns["qstatements"] = [chosen if qid.startswith("9-1_") else [] for qid in turns["qid"]]
-    write(data, tmp_path / "run", (results, turns))
-    step = 2.0**-24  # from 1 to the next smaller 32-bit float
-    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [
-        ("2", 1.0),
-        ("1", 1 - step),
-        ("4", 1 - 2 * step),
-        ("3", 0.5),
-    ]
+@pytest.mark.parametrize("year", [2023, 2024, 2025])
+def test_each_passage_that_a_response_rests_on_is_used(tmp_path, year):
+    run = made_run(tmp_path / "mine", Data(year))
+    edit_turns(run, 0, used=[IDS[2], IDS[0]])
+    write(run, year, tmp_path / "out")
+    used = read_submission(tmp_path / "out").results["used"].tolist()
+    assert used == [True, False, True, True, False, False]
 
 
-def test_a_turn_without_passages_has_no_response(tmp_path, passages):
-    data = few(2024)
-    results, turns = made_up(data, passages, 2)
-    results = results[~results["qid"].isin(["0_2", "0_4"])]
-    results = results.assign(qanswer="As the passages say.")
-    made = RunFolder(tmp_path / "run")
-    made.write(data.get_topics(), results, pd.DataFrame(), pd.DataFrame(), {})
-    with pytest.raises(RefusedError) as caught:
-        write(data, tmp_path / "out", made)
-    errors = [problem for problem in caught.value.problems if problem.severity == "error"]
-    assert [problem.turn for problem in errors] == ["0_2", "0_4"]
-    lines = made.turns()
-    for line in lines:
-        line.setdefault("response", "I found nothing about that.")
-    two_turns.write_lines(made.path / "turns.jsonl", lines)
-    found = write(data, tmp_path / "out", made)
-    without = [problem for problem in found if "there is no passage" in problem.message]
-    assert {problem.turn for problem in without} == {"0_2", "0_4"}
-    assert rows(tmp_path / "out")[1]["responses"][0]["text"] == "I found nothing about that."
+@pytest.mark.parametrize("year", [2023, 2024])
+def test_a_turn_whose_response_uses_no_passage_marks_none(tmp_path, year):
+    run = made_run(tmp_path / "mine", Data(year))
+    turns = read_lines(run.path / "turns.jsonl")
+    turns[1]["used"] = []
+    write_lines(run.path / "turns.jsonl", turns)
+    with pytest.raises(RefusedError, match="no passage is marked as used"):
+        write_submission(run, Data(year), tmp_path / "x", run_id="x", run_type="automatic")
 
 
-class Says:
-    """A model that says one thing."""
-
-    def __init__(self, words):
-        self.words = words
-
-    def generate(self, chats):
-        return [self.words] * len(chats)
-
-
-@pytest.fixture(scope="module")
-def drafted(tmp_path_factory):
-    """The turns with a draft of the answer, and the ranking with the response."""
+def test_the_sample_is_submitted_like_2023(tmp_path):
     data = ikat.dataset("ikat:sample")
-    path = tmp_path_factory.mktemp("sample") / "index"
-    index = ikat.PassageIndex(path).index(data.get_corpus_iter(verbose=False))
-    draft = ikat.Answer(ikat.llm(Says("the heath walk, as a draft")))
-    respond = ikat.Respond(ikat.llm(Says("the response")))
     topics = data.get_topics()
-    return draft(topics), (draft >> index.bm25() % 5 >> respond)(topics)
+    run = RunFolder(tmp_path / "mine")
+    found = topics.assign(docno="a:0", score=1.5, rank=0, used=True, qanswer="Yes.")
+    run.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
+    write_submission(run, data, tmp_path / "out", run_id="mine", run_type="manual")
+    assert read_submission(tmp_path / "out").year == 2023
 
 
-def test_the_response_is_handed_in_and_not_the_draft(tmp_path, drafted):
-    turns, results = drafted
-    data = ikat.dataset("ikat:sample")
-    made = RunFolder(tmp_path / "folder")
-    made.write(turns, results, pd.DataFrame(), pd.DataFrame(), {})
-    assert {turn["qanswer"] for turn in made.turns()} == {"the heath walk, as a draft"}
-    write(data, tmp_path / "run", made)
-    assert set(read_submission(tmp_path / "run", data).turns["qanswer"]) == {"the response"}
+def test_advice_on_submissions_is_for_python_or_for_commands(tmp_path):
+    data = Data(2024)
+    without_responses = RunFolder(tmp_path / "silent")
+    topics = data.get_topics()
+    found = topics.assign(docno="a", score=1.0, rank=0)
+    without_responses.write(topics, found, pd.DataFrame(), pd.DataFrame(), {})
+    of_2023 = tmp_path / "of_2023"
+    deep = tmp_path / "deep"
+    of_2023.write_text(text_of(valid(2023)))
+    document = valid(2024)
+    passages = [{"id": f"clueweb22-en0000-00-00000:{n}", "score": -n} for n in range(1001)]
+    document["turns"][0]["responses"][0]["passage_provenance"] = passages
+    deep.write_text(text_of(document))
+
+    def messages():
+        with pytest.raises(UsageError) as silent:
+            write(without_responses, 2024, tmp_path / "out")
+        with pytest.raises(UsageError) as without_year:
+            validate(deep, ikat.dataset("cast:2019"))
+        [other_year] = validate(of_2023, data)
+        [too_deep] = [found.message for found in validate(deep, data) if "1001" in found.message]
+        return str(silent.value), str(without_year.value), other_year.message, too_deep
+
+    silent, without_year, other_year, too_deep = messages()
+    assert silent.endswith("(such as rtg, or any system >> ikat.Respond(llm))")
+    assert without_year.endswith("or take write_reports, which writes reports on any dataset")
+    assert 'give ikat.dataset("ikat:2023"), or write it in the format of 2024' in other_year
+    assert too_deep.endswith("1000 are allowed: cut the ranking (% 1000)")
+    with commands_advised():
+        silent, without_year, other_year, too_deep = messages()
+    assert silent.endswith("(such as `ikat run rtg ...`)")
+    instead = "or take --run-type autojudge, which writes reports on any dataset"
+    assert without_year.endswith(instead)
+    assert "give --dataset ikat:2023, or write it in the format of 2024" in other_year
+    assert too_deep.endswith("1000 are allowed: cut the ranking")
 
 
-def test_only_passages_that_are_marked_are_handed_in_as_used(tmp_path, passages):
-    data = few(2023)
-    results, turns = made_up(data, passages, 3)
-    results["used"] = results["rank"].map({0: 1.0, 1: None, 2: 0.0})
-    write(data, tmp_path / "run", (results, turns))
-    used = read_submission(tmp_path / "run").results["used"]
-    assert used.tolist() == [True, False, False] * len(turns)
+# Scores
 
 
-def test_a_folder_of_a_manual_run_is_not_automatic(tmp_path, passages):
-    data = few(2024)
-    made = folder(tmp_path, data, passages, qresolved="rewritten by hand")
-    with pytest.raises(UsageError, match="made with manual rewrites"):
-        write(data, tmp_path / "run", made)
-    write_submission(made, data, tmp_path / "run", run_id="x", run_type="manual")
+def test_scores_of_2025_differ_in_six_decimals(tmp_path):
+    """By hand: 1/1200 and 1/1201 are both 0.000833 in six decimals."""
+    run = made_run(tmp_path / "mine", Data(2025), scores=(1 / 1200, 1 / 1201, 1 / 1202))
+    header = {"run_id": "x", "run_type": "automatic", "team": "t"}
+    assert write_submission(run, Data(2025), tmp_path / "submitted", **header) == []
+    for line in read_lines(tmp_path / "submitted"):
+        references = line["references"]
+        first, second, third = [round(references[docno], 6) for docno in IDS[:3]]
+        assert first > second > third
 
 
-def test_long_responses_are_cut_at_a_sentence_with_a_warning(tmp_path, passages):
-    data = few(2025)
-    results, turns = made_up(data, passages, ranked=3)
-    turns.loc[4, "qanswer"] = "Oats are cheap here. " * 63  # 252 words
-    with pytest.warns(
-        ResponseCutWarning, match=f"1 response of more than 250 words cut .*: {turns['qid'][4]}$"
-    ):
-        write(data, tmp_path / "run", (results, turns))
-    [response] = rows(tmp_path / "run")[4]["responses"]
-    assert response["text"] == ("Oats are cheap here. " * 62).strip()
+def test_scores_before_2025_stay_as_they_are(tmp_path):
+    """Six decimals are the format of 2025 alone."""
+    run = made_run(tmp_path / "mine", Data(2024), scores=(0.5000002, 0.5000001, 0.5))
+    write_submission(run, Data(2024), tmp_path / "submitted", run_id="x", run_type="automatic")
+    scores = read_submission(tmp_path / "submitted").results["score"]
+    assert scores.tolist() == pytest.approx([0.5000002, 0.5000001, 0.5] * 2, abs=5e-8)
 
 
-def test_where_nothing_can_be_written(tmp_path, passages):
-    data = few(2024)
-    (tmp_path / "file").write_text("mine")
-    made = run_of(tmp_path / "made", *made_up(data, passages, 1))
-    for path, message in (
-        (tmp_path, "is a folder: give the path of the file"),
-        (tmp_path / "file" / "run", "can't be written"),
-    ):
-        with pytest.raises(UsageError, match=message):
-            write(data, path, made)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "made"]
-
-
-def by_turn(frame, name):
-    """Turn -> passage -> its value in this column."""
-    values = {}
-    for qid, docno, value in zip(frame["qid"], frame["docno"], frame[name], strict=True):
-        values.setdefault(qid, {})[docno] = value
-    return values
-
-
-@pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_what_is_read_back_is_evaluated_like_the_run(tmp_path, passages, year):
-    """The run in memory, the run file, the folder and the submission have pytrec_eval's scores."""
-    data = ikat.dataset(f"ikat:{year}")
-    results, turns = made_up(data, passages, 12)
-    # close together: parted before they are written
-    results["score"] = 1 / (60 + results["rank"]) ** 2
-    chosen = results[["qid", "docno"]].sample(400, random_state=1)
-    qrels = pd.concat([data.get_qrels("provenance"), chosen.assign(label=1)])
-    qrels = qrels.drop_duplicates(["qid", "docno"], ignore_index=True)
-    write(data, tmp_path / "run", (results, turns))
-    read = read_submission(tmp_path / "run", data).results
-    write_run(read, tmp_path / "read.trec")
-    runs = {
-        "run": results,
-        "read": read,
-        "submission": tmp_path / "run",
-        "file": tmp_path / "read.trec",
-    }
-    figures = evaluate(runs, qrels)
-    assert len(figures.iloc[:, 1:].drop_duplicates()) == 1
-    judged = by_turn(qrels, "label")
-    ranked = by_turn(read, "score")
-    theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.5", "map"}).evaluate(ranked)
-    for ours, name in (("nDCG@5", "ndcg_cut_5"), ("AP(rel=1)", "map")):
-        mean = sum(theirs.get(qid, {}).get(name, 0.0) for qid in judged) / len(judged)
-        assert figures[ours][1] == pytest.approx(mean, abs=1e-9)
-        assert mean > 0
-
-
-def with_other_turn_ids(results, turns):
-    results["qid"] = results["qid"].str.replace("_", "-")
-    turns["qid"] = turns["qid"].str.replace("_", "-")
-    return results, turns
+def test_scores_are_written_as_32_bit_readers_read_them(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023), scores=(0.7, 0.3, 0.1))
+    write_submission(run, Data(2023), tmp_path / "out", run_id="x", run_type="automatic")
+    written = json.loads((tmp_path / "out").read_text())["turns"][0]["responses"][0]
+    scores = [passage["score"] for passage in written["passage_provenance"]]
+    assert scores == [float(np.float32(score)) for score in (0.7, 0.3, 0.1)]
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("score", "before", "step", "expected"),
     [
-        (
-            lambda results, turns: (results.drop(columns="used"), turns),
-            UsageError,
-            "has no responses: run a system that ends",
-        ),
-        (
-            lambda results, turns: (results[results["rank"] > 2], turns),
-            RefusedError,
-            "no passage is marked as used",
-        ),
-        (
-            lambda results, turns: (results, turns.iloc[1:]),
-            RefusedError,
-            r"turn 0_1, responses\[0\].text: the response is empty",
-        ),
-        (with_other_turn_ids, DataError, "12 turns .*0-1, .* like 0_1"),
-        (
-            lambda results, turns: (results, turns.assign(qstatements=[[("99", 1)]] * len(turns))),
-            RefusedError,
-            'no statement "99"',
-        ),
-        (
-            lambda results, turns: (results, turns.assign(qstatements=[[("x", 1)]] * len(turns))),
-            RefusedError,
-            "a whole number",
-        ),
+        (1.0, 2.0, 0.0, 1.0),
+        (2.0, 2.0, 0.0, float(np.nextafter(np.float32(2), np.float32(0)))),
+        (3.0, 2.0, 0.5, 1.5),
+        (2.0, 2.0, 1e-9, float(np.nextafter(np.float32(2), np.float32(0)))),
+        (-1.0, -1.0, 0.0, float(np.nextafter(np.float32(-1), np.float32(-2)))),
     ],
 )
-def test_the_writer_refuses_and_leaves_the_old_file(tmp_path, passages, change, error, message):
-    data = few(2024)
-    (tmp_path / "run").write_text("old")
-    with pytest.raises(error, match=message):
-        write(data, tmp_path / "run", change(*made_up(data, passages, 4)))
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["run"]
-    assert (tmp_path / "run").read_text() == "old"
+def test_a_score_is_lowered_only_where_it_must(score, before, step, expected):
+    assert lower_score(score, before, float, step) == expected
 
 
-@pytest.mark.parametrize(
-    ("year", "header", "message"),
-    [
-        (
-            2024,
-            {"run_type": "generation-only"},
-            "'generation-only' is none of 2024: give automatic or manual or only_response",
-        ),
-        (2025, {"run_type": "automatic"}, "names the team"),
-        (2023, {"run_type": "automatic", "team": "t"}, "asks for no team"),
-    ],
-)
-def test_the_header_is_checked_first(tmp_path, passages, year, header, message):
-    data = few(year)
-    made = run_of(tmp_path / "made", *made_up(data, passages, 1))
-    with pytest.raises(UsageError, match=message):
-        write_submission(made, data, tmp_path / "run", run_id="x", **header)
+def test_a_score_that_a_tool_reads_as_equal_is_lowered():
+    assert lower_score(0.9999999, 1.0, lambda score: round(score, 3), 0.01) == pytest.approx(0.99)
 
 
-def test_new_2025_statements_are_submitted_unknown_ids_refused(tmp_path, passages):
-    data = few(2025)
-    results, turns = made_up(data, passages, 2)
+def test_close_scores_of_statements_stay_as_they_are(tmp_path):
+    chosen = [("2", 0.5), ("1", 0.4999999)]
+    run = made_run(tmp_path / "mine", Data(2023), qstatements=[chosen] * 6)
+    write_submission(run, Data(2023), tmp_path / "out", run_id="x", run_type="automatic")
+    assert read_submission(tmp_path / "out").turns["qstatements"].tolist() == [chosen] * 2
 
-    def choosing(*statements, **columns):
-        return results, turns.assign(qstatements=[list(statements)] * len(turns), **columns)
 
-    with pytest.raises(DataError, match="turn 1-1_1: the user has no statement 99"):
-        write(data, tmp_path / "run", choosing(("99", 1)))
-    found = write(data, tmp_path / "run", choosing(("I ski.", 1)))
+# Statements
+
+
+def test_equal_scores_of_statements_keep_their_order(tmp_path):
+    data = Data(2023, ptkb={"1": "I ski.", "2": "I drink tea.", "3": "I hate coffee."})
+    chosen = [("2", 0.5), ("3", 0.5), ("1", 0.5)]
+    run = made_run(tmp_path / "mine", data, qstatements=[chosen] * 6)
+    write_submission(run, data, tmp_path / "submitted", run_id="x", run_type="automatic")
+    for statements in read_submission(tmp_path / "submitted").turns["qstatements"]:
+        assert [statement_id for statement_id, _ in statements] == ["2", "3", "1"]
+        first, second, third = (score for _, score in statements)
+        assert first > second > third
+
+
+def test_a_learned_statement_of_2025_is_submitted_in_its_words(tmp_path):
+    learned = {"1": "I drink tea.", "2": "I hate coffee.", "3": "I ski."}
+    run = made_run(
+        tmp_path / "mine", Data(2025), qptkb=[learned] * 6, qstatements=[[("3", 1.0)]] * 6
+    )
+    write_submission(
+        run, Data(2025), tmp_path / "submitted", run_id="x", run_type="automatic", team="t"
+    )
+    turns = read_submission(tmp_path / "submitted", Data(2025)).turns
+    assert turns["qstatements"].tolist() == [[("I ski.", 1.0)], [("I ski.", 1.0)]]
+
+
+def test_new_words_of_2025_are_submitted_unknown_numbers_not(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2025), qstatements=[[("I ski.", 1.0), ("1", 0.5)]] * 6)
+    found = write(run, 2025, tmp_path / "out")
     assert {problem.severity for problem in found} == {"warning"}
-    assert read_submission(tmp_path / "run", data).turns["qstatements"][0] == [("I ski.", 1.0)]
-    learned = [{"1": "not shown", "99": "I ski."}] * len(turns)
-    write(data, tmp_path / "run", choosing(("99", 1.0), ("1", 0.5), qptkb=learned))
-    # an order, and no scores
-    statements = read_submission(tmp_path / "run", data).turns["qstatements"][0]
-    assert statements == [("I ski.", 2.0), ("1", 1.0)]
+    read = read_submission(tmp_path / "out", Data(2025))
+    assert read.turns["qstatements"].tolist() == [[("I ski.", 2.0), ("1", 1.0)]] * 2
+    unknown = made_run(tmp_path / "other", Data(2025), qstatements=[[("99", 1.0)]] * 6)
+    with pytest.raises(DataError, match="turn 9-1_1: the user has no statement 99"):
+        write(unknown, 2025, tmp_path / "out")
 
 
-@pytest.mark.parametrize("year", [2023, 2024, 2025])
-def test_every_statement_of_many_is_in_run_folder_and_submission(tmp_path, year):
-    ids = [str(number) for number in range(1, 31)]
-    data = two_turns.Data(year, ptkb={name: f"I like dish {name}." for name in ids})
-    statements = [(name, 1.0) for name in ids]
-    turns = data.get_topics().assign(qstatements=[statements, statements], qanswer="Rice.")
-    found = turns.assign(docno=two_turns.IDS[0], score=1.0, rank=0, used=True)
-    RunFolder(tmp_path / "mine").write(turns, found, pd.DataFrame(), pd.DataFrame(), {})
-    write(data, tmp_path / "run", RunFolder(tmp_path / "mine"))
-    for stored in (
-        pd.DataFrame(RunFolder(tmp_path / "mine").turns()),
-        read_submission(tmp_path / "run", data).turns,
+def test_a_statement_the_user_learned_as_a_number_is_its_number(tmp_path):
+    """The topics' statement 1 is chosen, whatever the turn calls so."""
+    learned = {"1": "not shown", "3": "2"}
+    columns = {"qptkb": [learned] * 6, "qstatements": [[("3", 1.0), ("1", 0.5)]] * 6}
+    write(made_run(tmp_path / "mine", Data(2025), **columns), 2025, tmp_path / "out")
+    line = json.loads((tmp_path / "out").read_text().splitlines()[0])
+    assert line["responses"][0]["ptkb_provenance"] == ["I hate coffee.", "I drink tea."]
+
+
+def test_statements_with_the_score_0_are_parted(tmp_path):
+    chosen = [("2", 0.0), ("1", 0.0)]
+    run = made_run(tmp_path / "mine", Data(2023), qstatements=[chosen] * 6)
+    assert write(run, 2023, tmp_path / "out") == []
+    first, second = read_submission(tmp_path / "out").turns["qstatements"][0]
+    assert (first, second[0]) == (("2", 0.0), "1")
+    assert second[1] < 0
+
+
+def test_a_user_without_statements_is_submitted(tmp_path):
+    data = Data(2025, ptkb={})
+    run = made_run(tmp_path / "mine", data)
+    header = {"run_id": "mine", "run_type": "automatic", "team": "t"}
+    assert write_submission(run, data, tmp_path / "out", **header) == []
+
+
+def test_an_id_of_2024_that_is_no_number_is_refused(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2024), qstatements=[[("x", 1.0)]] * 6)
+    with pytest.raises(RefusedError, match="a whole number"):
+        write(run, 2024, tmp_path / "out")
+
+
+@pytest.mark.parametrize("odd", ["\u0661", "x1"])
+def test_an_id_that_is_no_number_is_not_made_one(tmp_path, odd):
+    run = made_run(tmp_path / "mine", Data(2024), qstatements=[[(odd, 1.0)]] * 6)
+    with pytest.raises(RefusedError, match="a whole number"):
+        write_submission(run, Data(2024), tmp_path / "out", run_id="x", run_type="automatic")
+
+
+# Responses
+
+
+def test_a_response_of_250_words_stays_without_a_warning(tmp_path):
+    response = "tea " * 249 + "tea."
+    run = made_run(tmp_path / "mine", Data(2023))
+    write_lines(run.path / "turns.jsonl", [{**turn, "response": response} for turn in run.turns()])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_submission(run, Data(2023), tmp_path / "submitted", run_id="x", run_type="automatic")
+    assert read_submission(tmp_path / "submitted").turns["qanswer"].tolist() == [response] * 2
+
+
+@pytest.mark.parametrize("year", [2023, 2025])
+def test_a_longer_response_is_cut_at_a_sentence_and_told(tmp_path, year):
+    run = made_run(tmp_path / "mine", Data(year))
+    edit_turns(run, 1, response="Oats are cheap here. " * 63)  # 252 words
+    with pytest.warns(ResponseCutWarning, match=r"1 response of more than 250 words .*: 9-1_2$"):
+        write(run, year, tmp_path / "out")
+    first, second = read_submission(tmp_path / "out").turns["qanswer"]
+    assert (first, second) == ("Yes.", ("Oats are cheap here. " * 62).strip())
+
+
+def test_responses_that_cite_nothing_are_told(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    cited = [{"sentence": "Yes.", "docnos": [IDS[0]], "unknown": []}]
+    none = [{"sentence": "Yes.", "docnos": [], "unknown": [7]}]
+    edit_turns(run, 0, qcitations=none + cited)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write(run, 2023, tmp_path / "out")
+    edit_turns(run, 1, qcitations=none)
+    with pytest.warns(UncitedWarning, match=r"1 of 2 responses without a citation \(9-1_2\)"):
+        write(run, 2023, tmp_path / "out")
+
+
+def test_only_responses_that_should_cite_are_counted(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    for entries in ([{"sentence": "Yes.", "docnos": [], "unknown": [7]}], []):
+        edit_turns(run, 1, qcitations=entries)
+        with pytest.warns(UncitedWarning, match=r"^1 of 1 response without .* \(9-1_2\)"):
+            write(run, 2023, tmp_path / "out")
+
+
+# What is refused
+
+
+def test_a_run_that_wrote_no_responses_is_not_submitted(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2024), used=None, qanswer="A draft.")
+    for number in (0, 1):
+        edit_turns(run, number, used=..., response=...)
+    with pytest.raises(UsageError, match="has no responses"):
+        write(run, 2024, tmp_path / "out")
+    edit_turns(run, 1, used=[IDS[0]], response="Yes.")
+    with pytest.raises(RefusedError, match="the response is empty") as refused:
+        write(run, 2024, tmp_path / "out")
+    errors = [problem for problem in refused.value.problems if problem.severity == "error"]
+    assert {problem.turn for problem in errors} == {"0_1"}
+
+
+def test_a_refused_submission_leaves_the_old_file(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2024), qstatements=[[("99", 1.0)]] * 6)
+    (tmp_path / "out").write_text("old")
+    with pytest.raises(RefusedError, match='no statement "99"'):
+        write(run, 2024, tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "out"]
+
+
+def test_a_turn_that_the_topics_lack_is_refused_without_passages(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    with (run.path / "turns.jsonl").open("a") as file:
+        file.write('{"qid": "8_8", "response": "Yes.", "used": []}\n')
+    with pytest.raises(DataError, match=r"the run has 1 turn that ikat:2023 lacks \(8_8\)"):
+        write(run, 2023, tmp_path / "out")
+
+
+def test_a_question_is_compared_behind_a_turn_without_one(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    edit_turns(run, 0, qutterance=...)
+    edit_turns(run, 1, qutterance="Cocoa?")
+    with pytest.raises(UsageError, match=r"asks 'Cocoa\?' in turn 9-1_2, ikat:2023 'Coffee\?'"):
+        write(run, 2023, tmp_path / "out")
+
+
+@pytest.mark.parametrize(("year", "run_type"), [(2024, "only_response"), (2025, "generation-only")])
+def test_manual_rewrites_forbid_the_type_automatic_alone(tmp_path, year, run_type):
+    run = made_run(tmp_path / "mine", Data(year), qresolved="by hand")
+    write(run, year, tmp_path / "out", run_type=run_type)
+    assert read_submission(tmp_path / "out").run_type == run_type
+
+
+def test_where_nothing_can_be_written_is_told(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="is a folder"):
+        write(run, 2023, tmp_path)
+    with pytest.raises(UsageError, match="can't be written"):
+        write(run, 2023, tmp_path / "file" / "out")
+
+
+def test_a_run_of_fewer_turns_is_refused_one_of_them_is_not(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    edit_turns(run, 1, qutterance=...)  # a folder of frames without utterances
+    write(run, 2023, tmp_path / "out")
+    path = run.path / "turns.jsonl"
+    path.write_text(path.read_text().splitlines()[0])
+    with pytest.raises(RefusedError, match=r"turn 9-1_2, responses\[0\].text"):
+        write(run, 2023, tmp_path / "other")
+
+
+def test_a_dataset_of_no_year_has_no_format(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    with pytest.raises(UsageError, match="is of no year of the track"):
+        write_submission(run, Data(None), tmp_path / "out", run_id="x", run_type="automatic")
+
+
+@pytest.mark.parametrize("year", [2023, 2024])
+def test_a_run_of_other_questions_is_refused(tmp_path, year):
+    run = made_run(tmp_path / "mine", Data(year, said=("Tea?", "Cocoa?")))
+    with pytest.raises(
+        UsageError, match=rf"asks 'Cocoa\?' in turn .*_2, ikat:{year} 'Coffee\?': give the dataset"
     ):
-        assert chosen_ids(stored) == [ids, ids]
+        write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic")
+    assert not (tmp_path / "submitted").exists()
+
+
+@pytest.mark.parametrize("year", [2023, 2024])
+@pytest.mark.parametrize("rewritten", [1, 2])
+def test_a_single_manual_rewrite_makes_a_run_manual(tmp_path, year, rewritten):
+    by_hand = ["by hand"] * 3 * rewritten + [None] * 3 * (2 - rewritten)
+    run = made_run(tmp_path / "mine", Data(year), qresolved=by_hand)
+    with pytest.raises(UsageError, match="made with manual rewrites"):
+        write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic")
+    write_submission(run, Data(year), tmp_path / "submitted", run_id="x", run_type="manual")
+    assert read_submission(tmp_path / "submitted").run_type == "manual"
+
+
+@pytest.mark.parametrize(
+    ("year", "team", "told"),
+    [(2023, "t", "asks for no team"), (2024, "t", "asks for no team"), (2025, None, "team")],
+)
+def test_a_team_is_named_in_2025_alone(tmp_path, year, team, told):
+    run = made_run(tmp_path / "mine", Data(year))
+    with pytest.raises(UsageError, match=told):
+        write_submission(
+            run, Data(year), tmp_path / "submitted", run_id="x", run_type="automatic", team=team
+        )
+
+
+def test_a_run_of_turns_that_the_topics_lack_is_refused(tmp_path):
+    run = made_run(tmp_path / "mine", Data(2023))
+    with pytest.raises(DataError, match=r"2 turns that ikat:2024 lacks \(9-1_1, 9-1_2\)"):
+        write_submission(run, Data(2024), tmp_path / "submitted", run_id="x", run_type="automatic")
+
+
+def test_errors_of_a_refused_file_are_listed_and_all_kept(tmp_path):
+    run = made_run(tmp_path / "other", Data(2024), qstatements=[[("7", 1.0)]] * 6)
+    path = run.path / "turns.jsonl"
+    turns = read_lines(path)
+    turns[1]["qstatements"] = []
+    write_lines(path, turns)
+    with pytest.raises(RefusedError) as caught:
+        write_submission(run, Data(2024), tmp_path / "out", run_id="x", run_type="automatic")
+    severities = [problem.severity for problem in caught.value.problems]
+    assert sorted(severities) == ["error", "warning"]
+    assert str(caught.value).startswith(f"{tmp_path / 'out'} was not written, 1 error:\n")
+    assert "warning" not in str(caught.value)

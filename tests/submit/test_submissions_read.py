@@ -1,9 +1,18 @@
+"""Submissions are read back: responses, rankings and statements, with the dataset or without."""
+
 import copy
 import json
 import math
 
 import pytest
-from two_turns import DATA, IDS, text_of, turns_of, valid
+from two_turns import (
+    DATA,
+    IDS,
+    Data,
+    text_of,
+    turns_of,
+    valid,
+)
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.submit import read_submission
@@ -51,16 +60,66 @@ def test_ranks_of_responses_are_numbers(tmp_path):
     assert ranked["used"].tolist() == [False, True, False]  # a mark that is missing is no
 
 
-def test_most_statements_of_all_turns_tell_the_year(tmp_path):
-    document = valid(2024)
-    del document["eval_response"]
-    [first] = document["turns"][0]["responses"]
-    [second] = document["turns"][1]["responses"]
-    first["ptkb_provenance"] = []
-    second["ptkb_provenance"] = [1, 2, {"id": "1", "text": "I drink tea.", "score": 1.0}]
+def test_a_passage_of_two_responses_has_its_better_score(tmp_path):
+    document = valid(2023)
+    responses = document["turns"][0]["responses"]
+    responses.insert(0, {**copy.deepcopy(responses[0]), "rank": 2})
+    for passage in responses[0]["passage_provenance"]:
+        passage["score"] += 60.0
+        passage["used"] = True
     (tmp_path / "run").write_text(text_of(document))
-    with pytest.raises(DataError, match="can't be read as a submission of 2024, 2 errors"):
-        read_submission(tmp_path / "run")
+    first = read_ranking(tmp_path / "run").head(3)
+    # rank 1: each score by 2; those of rank 2 are the same passages, again
+    assert first["score"].tolist() == [1.5, 1.0, 0.5]
+    assert first["used"].tolist() == [True, False, False]
+
+
+def test_passages_cited_by_any_response_are_used(tmp_path):
+    document = valid(2025)
+    again = {**copy.deepcopy(document[0]["responses"][0]), "rank": 2, "citations": {IDS[2]: 1.0}}
+    document[0]["responses"].append(again)
+    (tmp_path / "run").write_text(text_of(document))
+    used = read_submission(tmp_path / "run").results["used"]
+    assert used.head(3).tolist() == [True, False, True]
+
+
+def test_the_scores_of_a_single_response_are_its_own(tmp_path):
+    (tmp_path / "submitted").write_text(text_of(valid(2023)))
+    assert read_submission(tmp_path / "submitted").results["score"].tolist() == [3.0, 2.0, 1.0] * 2
+
+
+def test_the_ranking_of_2025_is_by_score_not_by_line(tmp_path):
+    document = valid(2025)
+    document[0]["references"] = {IDS[2]: 1.0, IDS[0]: 3.0, IDS[1]: 2.0}
+    (tmp_path / "run").write_text(text_of(document))
+    assert read_submission(tmp_path / "run").results.head(3).values.tolist() == [
+        ["9-1_1", IDS[0], 3.0, 0, True],
+        ["9-1_1", IDS[1], 2.0, 1, False],
+        ["9-1_1", IDS[2], 1.0, 2, False],
+    ]
+
+
+def test_a_turn_without_passages_keeps_its_response(tmp_path):
+    document = valid(2023)
+    document["turns"][1]["responses"][0]["passage_provenance"] = []
+    (tmp_path / "run").write_text(json.dumps(document))
+    read = read_submission(tmp_path / "run", DATA[2023])
+    assert read.results["qid"].unique().tolist() == ["9-1_1"]
+    assert read.turns["qid"].tolist() == ["9-1_1", "9-1_2"]
+
+
+@pytest.mark.parametrize("year", [2023, 2024])
+def test_a_turn_without_responses_is_read_empty(tmp_path, year):
+    document = valid(year)
+    turns_of(document)[1]["responses"] = []
+    (tmp_path / "out").write_text(text_of(document))
+    read = read_submission(tmp_path / "out")
+    assert read.turns["qanswer"].tolist() == ["Yes.", ""]
+    assert read.turns["qstatements"].tolist()[1] == []
+    assert len(read.results) == 3
+
+
+# Statements
 
 
 def test_statements_of_2025_become_ids_with_the_dataset(tmp_path):
@@ -88,17 +147,30 @@ def test_ids_of_2024_are_read_from_numbers_and_strings(tmp_path):
             assert (read.year, read.turns["qstatements"][0]) == (2024, [("2", 2.0), ("1", 1.0)])
 
 
-def test_a_file_of_string_ids_is_of_2024_without_its_field(tmp_path):
-    document = valid(2024)
-    del document["eval_response"]
-    for turn in document["turns"]:
-        turn["responses"][0]["ptkb_provenance"] = ["1", "2"]
+def test_statements_are_in_score_order_as_organisers_rank_them(tmp_path):
+    document = valid(2023)
+    first, second = document["turns"][0]["responses"][0]["ptkb_provenance"]
+    first["score"] = 0.2
+    second["score"] = 0.9
     (tmp_path / "run").write_text(text_of(document))
-    with pytest.raises(
-        DataError,
-        match="as a submission of 2024, 1 error:\nerror: eval_response: the field is missing",
-    ):
-        read_submission(tmp_path / "run")
+    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("2", 0.9), ("1", 0.2)]
+
+
+def test_equal_statements_are_named_by_their_first_id(tmp_path):
+    data = Data(2025, ptkb={"1": "I hate coffee.", "2": "I drink tea.", "3": "I drink tea."})
+    (tmp_path / "submitted").write_text(text_of(valid(2025)))
+    turns = read_submission(tmp_path / "submitted", data).turns
+    assert turns["qstatements"].tolist() == [[("2", 1.0)], [("2", 1.0)]]
+
+
+def test_a_score_of_0_is_no_missing_one(tmp_path):
+    document = valid(2023)
+    document["turns"][0]["responses"][0]["ptkb_provenance"][1]["score"] = 0.0
+    (tmp_path / "run").write_text(text_of(document))
+    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("1", 1.0), ("2", 0.0)]
+
+
+# Whole files and rankings
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
@@ -126,26 +198,6 @@ def test_turns_that_the_dataset_lacks_are_named(tmp_path, year):
     what = f"ikat:{year} has no such turn, its turns are like {number}_1: remove it"
     assert f"{where}: {what}" in str(caught.value)
     assert read_submission(tmp_path / "run").results["qid"].nunique() == 2
-
-
-def test_the_ranking_of_2025_is_by_score_not_by_line(tmp_path):
-    document = valid(2025)
-    document[0]["references"] = {IDS[2]: 1.0, IDS[0]: 3.0, IDS[1]: 2.0}
-    (tmp_path / "run").write_text(text_of(document))
-    assert read_submission(tmp_path / "run").results.head(3).values.tolist() == [
-        ["9-1_1", IDS[0], 3.0, 0, True],
-        ["9-1_1", IDS[1], 2.0, 1, False],
-        ["9-1_1", IDS[2], 1.0, 2, False],
-    ]
-
-
-def test_a_turn_without_passages_keeps_its_response(tmp_path):
-    document = valid(2023)
-    document["turns"][1]["responses"][0]["passage_provenance"] = []
-    (tmp_path / "run").write_text(json.dumps(document))
-    read = read_submission(tmp_path / "run", DATA[2023])
-    assert read.results["qid"].unique().tolist() == ["9-1_1"]
-    assert read.turns["qid"].tolist() == ["9-1_1", "9-1_2"]
 
 
 @pytest.mark.parametrize("year", [2023, 2024, 2025])
@@ -220,12 +272,3 @@ def test_a_submission_that_was_cut_has_no_ranking(tmp_path):
         (tmp_path / "run").write_text(text[: len(text) - 40])
         with pytest.raises(DataError, match="it may be cut short"):
             read_ranking(tmp_path / "run")
-
-
-def test_statements_are_in_score_order_as_organisers_rank_them(tmp_path):
-    document = valid(2023)
-    first, second = document["turns"][0]["responses"][0]["ptkb_provenance"]
-    first["score"] = 0.2
-    second["score"] = 0.9
-    (tmp_path / "run").write_text(text_of(document))
-    assert read_submission(tmp_path / "run").turns["qstatements"][0] == [("2", 0.9), ("1", 0.2)]

@@ -1,3 +1,5 @@
+"""A submission's check: each defect is named, limits are allowed, and no file makes it raise."""
+
 import gzip
 import json
 import math
@@ -10,7 +12,7 @@ from two_turns import DATA, IDS, text_of, turns_of, valid
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.submit import validate
 from pyterrier_ikat.submit.checks import check_length
-from pyterrier_ikat.submit.problem import Place, Problem, format_problems
+from pyterrier_ikat.submit.problem import Place
 
 
 def check(tmp_path, year, text):
@@ -56,14 +58,32 @@ def several(*changes):
 
 # Places in a document of 2023 and 2024: a turn, its response, the passages and statements of it
 T = ("turns", 0)
+
+
 R = ("turns", 0, "responses", 0)
+
+
 P = (*R, "passage_provenance")
+
+
 S = (*R, "ptkb_provenance")
+
+
 A = (0, "responses", 0)  # and the response of a line of 2025
+
+
 BOTH = (2023, 2024)
+
+
 ALL = (2023, 2024, 2025)
+
+
 PASSAGES = "responses[0].passage_provenance"
+
+
 STATEMENTS = "responses[0].ptkb_provenance"
+
+
 LONG = "word " * 251
 
 
@@ -207,7 +227,11 @@ CASES = [
     ((2025,), edit((*A, "ptkb_provenance"), ["I ski."] * 2), "1", STATEMENTS, "2 times"),
     ((2025,), edit((*A, "ptkb_provenance"), ["I drink tea."] * 2), "1", STATEMENTS, "2 times"),
 ]
+
+
 NEW = "new ones, from the user's"
+
+
 WARNED = [
     (
         (2024,),
@@ -272,7 +296,11 @@ WARNED = [
     ((2025,), edit((*A, "ptkb_provenance", 0), "I ski."), "1", f"{STATEMENTS}[0]", NEW),
     ((2025,), edit((*A, "ptkb_provenance", 0), ""), "1", f"{STATEMENTS}[0]", NEW),
 ]
+
+
 EACH = []
+
+
 for severity, cases in (("error", CASES), ("warning", WARNED)):
     for years, *rest in cases:
         for year in years:
@@ -462,26 +490,6 @@ def test_the_check_never_raises_and_its_words_can_be_printed(tmp_path, made):
         assert problem.severity in ("error", "warning")
         assert problem.message
         str(problem).encode("utf-8")
-
-
-# Problems as lines
-
-
-@pytest.mark.parametrize("severity", ["error", "warning"])
-def test_equal_problems_are_one_line_with_the_first_five_turns(severity):
-    turns = [f"9-1_{number}" for number in range(1, 53)]
-    same = [Problem(severity, turn, "responses[0].text", "look") for turn in turns]
-    names = "9-1_1, 9-1_2, 9-1_3, 9-1_4, 9-1_5"
-    others = [
-        Problem("error", "", "run_name", "no"),
-        Problem("warning", "9-1_3", "responses[0].text", "other"),
-    ]
-    assert format_problems([*same, *others]) == [
-        f"{severity}: 52 turns ({names} and 47 more), responses[0].text: look",
-        "error: run_name: no",
-        "warning: turn 9-1_3, responses[0].text: other",
-    ]
-    assert format_problems(same[:5]) == [f"{severity}: 5 turns ({names}), responses[0].text: look"]
 
 
 def test_words_are_counted_after_nfkc_over_all_texts():

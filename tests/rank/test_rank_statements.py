@@ -3,14 +3,20 @@
 Listed, ranked by BM25 or fusions, and taken for their source turns.
 """
 
+import math
+
 import pandas as pd
 import pyterrier as pt
 import pytest
+from rank.to_rank import LABELLED, Labels
 from retrieve.plain import plain_bm25
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import IkatError
 
 PTKB = {"D1:1": "red tea", "D1:2": "green tea tea", "D2:1": "a tram"}
+
+
 FACTS = {"D2:1%p0": "I drive trams", "D1:2%p0": "I drink tea", "D1:2%p1": "I own a tram"}
 
 
@@ -121,3 +127,122 @@ def test_a_plan_chooses_the_first_statements():
         system = ikat.RankStatements(ikat.BM25Rerank(), n=n) >> ikat.generate.StatementQueries(llm)
         planned = ikat.plan({"x": system}, frame)
         assert planned["calls"].sum() == calls
+
+
+# Listed and chosen by any scorer
+
+
+FOUR_STATEMENTS = {"1": "tea", "2": "tram", "3": "bus", "4": "cat"}
+
+
+def two_turns(**columns):
+    return pd.DataFrame({"qid": ["t", "u"], "query": ["a", "b"], **columns}, dtype=object)
+
+
+def by_id(scores):
+    def score(rows):
+        return rows.assign(score=rows["docno"].map(scores).astype(float), rank=0)
+
+    return pt.apply.generic(score)
+
+
+def test_statements_are_rows_with_the_columns_of_their_turn():
+    frame = two_turns(qptkb=[["tea", "tram"], {}], qturn=[1, 2], other=[0, 0])
+    listed = ikat.ListStatements()(frame)
+    assert listed.to_dict("list") == {
+        "qid": ["t", "t"],
+        "query": ["a", "a"],
+        "qptkb": [["tea", "tram"]] * 2,
+        "qturn": [1, 1],
+        "docno": ["1", "2"],
+        "text": ["tea", "tram"],
+        "score": [2.0, 1.0],
+        "rank": [0, 1],
+    }
+    numbered = frame.rename(columns={"other": 5})
+    assert ikat.ListStatements()(numbered).equals(listed)
+    assert len(ikat.ListStatements()(two_turns())) == 0  # nobody's statements are known
+
+
+@pytest.mark.parametrize(
+    ("n", "expected"),
+    [
+        (1, [("2", 5.0)]),
+        (3, [("2", 5.0), ("1", 1.0), ("3", 1.0)]),
+        (9, [("2", 5.0), ("1", 1.0), ("3", 1.0), ("4", -2.0)]),
+    ],
+)
+def test_the_best_statements_are_chosen_ties_in_their_order(n, expected):
+    scorer = by_id({"1": 1, "2": 5, "3": 1, "4": -2})
+    chosen = ikat.RankStatements(scorer, n)(two_turns(qptkb=[FOUR_STATEMENTS, None]))
+    assert chosen["qstatements"].tolist() == [expected, []]
+    assert chosen["qid"].tolist() == ["t", "u"]
+    nobody = ikat.RankStatements(by_id({}))(two_turns(qptkb=[{}, None]))
+    assert nobody["qstatements"].tolist() == [[], []]
+    assert ikat.RankStatements(scorer).n == 3
+
+
+@pytest.mark.parametrize(
+    "scores", [{"1": 1, "2": 2, "3": 3}, {"1": 1, "2": 2, "3": 3, "4": math.inf}]
+)
+def test_a_statement_without_a_finite_score_is_named(scores):
+    with pytest.raises(ikat.DataError, match="no finite score to statement 4 of turn t: use"):
+        ikat.RankStatements(by_id(scores))(two_turns(qptkb=[FOUR_STATEMENTS, None]))
+
+
+def test_turns_to_choose_statements_for_are_checked():
+    ranker = ikat.RankStatements(by_id({}))
+    with pytest.raises(ikat.DataError, match="t"):
+        ranker(two_turns().assign(qid="t"))
+    with pytest.raises(ikat.DataError, match="query"):
+        ranker(two_turns().assign(query=["a", None]))
+    with pytest.raises((IkatError, ValueError), match="query"):
+        ranker(two_turns().drop(columns="query"))
+
+
+def test_source_turns_have_the_best_statements_score_and_columns():
+    rows = [
+        ("t", "D1%p1", 3),
+        ("u", "D2%p0", 0),
+        ("t", "D1%p0", 0),
+        ("t", "D3", 1),
+        ("t", "D2%p7", 2),
+    ]
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "rank"])
+    frame = frame.assign(query="q", score=9.0 - frame["rank"], text="of " + frame["docno"])
+    found = ikat.SourceTurns()(frame)
+    assert found[["qid", "docno", "score", "rank", "text"]].values.tolist() == [
+        ["t", "D1", 9.0, 0, "of D1%p0"],
+        ["t", "D3", 8.0, 1, "of D3"],
+        ["t", "D2", 7.0, 2, "of D2%p7"],
+        ["u", "D2", 9.0, 0, "of D2%p0"],
+    ]
+    tied = ikat.SourceTurns()(frame.assign(score=1.0))
+    assert tied["docno"].tolist() == ["D1", "D3", "D2", "D2"]  # in their order, so not equal
+    assert tied["score"].iloc[0] > tied["score"].iloc[1] > tied["score"].iloc[2]
+
+
+def test_columns_that_statements_need_are_named():
+    for lacking in ("query", "score", "rank"):
+        with pytest.raises((IkatError, ValueError), match=lacking):
+            ikat.SourceTurns()(LABELLED.drop(columns=lacking))
+    for lacking in ("qid", "query"):
+        with pytest.raises((IkatError, ValueError), match=lacking):
+            ikat.ListStatements()(two_turns().drop(columns=lacking))
+
+
+def test_a_scorer_gets_statements_without_a_ranking():
+    seen = []
+
+    def score(rows):
+        seen.append(rows.columns.tolist())
+        return rows.assign(score=1.0, rank=0)
+
+    ikat.RankStatements(pt.apply.generic(score))(two_turns(qptkb=[FOUR_STATEMENTS, None]))
+    assert seen == [["qid", "query", "qptkb", "docno", "text"]]
+
+
+def test_a_plan_counts_what_a_scorer_of_statements_asks():
+    ranker = ikat.RankStatements(ikat.LLMRerank(ikat.llm(Labels())))
+    topics = pt.get_dataset("ikat:sample").get_topics().head(1)
+    assert ikat.plan({"x": ranker}, topics)["calls"].sum() > 0

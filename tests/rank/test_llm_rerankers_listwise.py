@@ -1,7 +1,4 @@
-"""Listwise re-ranking.
-
-Windows, a model that knows the true order, what is repaired, failures, the plan and resumption.
-"""
+"""ListwiseRerank: windows, a model that knows the true order, repairs, failures and the plan."""
 
 import math
 import random
@@ -10,46 +7,23 @@ import re
 import pandas as pd
 import pyterrier as pt
 import pytest
-from fakes import ByQuestion, scripted
+from fakes import scripted
 from hypothesis import given
 from hypothesis import strategies as st
+from rank.to_rank import Knows, orders, ranked_passages
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.verdicts import read_ranking
-from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
+from pyterrier_ikat.errors import IkatError
+from pyterrier_ikat.llms import LLM, LLMFailure, StageError
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.rank.llm_rerankers import permutation, windows
+from pyterrier_ikat.rank import llm_rerankers
+from pyterrier_ikat.rank.llm_rerankers import WindowedTurn, permutation, windows
 
 _llm = ikat.llm("recorded:sample")
+
+
 TestListwise = pt.testing.transformer_test_class(lambda: ikat.ListwiseRerank(_llm))
-
-
-class Knows(Backend):
-    """A model that knows the true order.
-
-    The number in a passage's text says how good it is, the lowest first.
-    """
-
-    model = "knows"
-    concurrency = 4
-
-    def __init__(self, say=None):
-        self.asked = []
-        self.identity = {"provider": "fake", "model": str(id(self))}
-        self.say = say or self.order
-
-    def order(self, goods):
-        places = sorted(range(len(goods)), key=goods.__getitem__)
-        return " > ".join(f"[{place + 1}]" for place in places)
-
-    def complete(self, requests):
-        self.asked += requests
-        replies = []
-        for request in requests:
-            shown = re.findall(r"passage-(\d+)", request.messages[0]["content"])
-            text = self.say(list(map(int, shown)))
-            replies.append(Reply(text, prompt_tokens=1, completion_tokens=1))
-        return replies
 
 
 def found(*turns):
@@ -68,6 +42,9 @@ def goods(frame, qid="1_0"):
     return [int(docno[1:]) for docno in docnos]
 
 
+# Windows
+
+
 def test_the_windows_of_the_paper():
     starts = [80, 70, 60, 50, 40, 30, 20, 10, 0]
     assert windows(100, 20, 10) == [range(start, start + 20) for start in starts]
@@ -77,6 +54,162 @@ def test_the_windows_of_the_paper():
     assert windows(2, 20, 10) == [range(2)]
     assert windows(1, 20, 10) == []
     assert windows(0, 20, 10) == []
+
+
+@pytest.mark.parametrize(
+    ("count", "window", "stride", "expected"),
+    [
+        (0, 4, 2, []),
+        (1, 4, 2, []),
+        (2, 4, 2, ["0-2"]),
+        (4, 4, 2, ["0-4"]),
+        (5, 4, 2, ["1-5", "0-4"]),
+        (6, 4, 2, ["2-6", "0-4"]),
+        (7, 4, 2, ["3-7", "1-5", "0-4"]),
+        (7, 4, 4, ["3-7", "0-4"]),
+        (8, 4, 4, ["4-8", "0-4"]),
+        (3, 2, 1, ["1-3", "0-2"]),
+    ],
+)
+def test_windows_go_from_the_last_passage_to_the_first(count, window, stride, expected):
+    found = [f"{part.start}-{part.stop}" for part in windows(count, window, stride)]
+    assert found == expected
+
+
+class Orders:
+    """Answers with the next of its completions, and keeps the passages of each prompt."""
+
+    def __init__(self, *completions):
+        self.completions = list(completions)
+        self.shown = []
+
+    def generate(self, chats):
+        answers = []
+        for chat in chats:
+            words = chat[-1]["content"].split()
+            self.shown.append("".join(word[-1] for word in words if word.startswith("passage-")))
+            answers.append(self.completions.pop(0))
+        return answers
+
+
+def listwise(model, **options):
+    options = {"k": 5, "window": 3, "stride": 2} | options
+    return ikat.ListwiseRerank(ikat.llm(model), **options)
+
+
+def five(qid="t"):
+    """Five passages a to e of a turn, and f behind them, in another order of rows."""
+    rows = []
+    for rank, docno in enumerate("abcdef"):
+        rows.append((qid, docno, rank, f"passage-{docno} of many"))
+    return ranked_passages(*rows).iloc[[3, 0, 5, 2, 1, 4]].reset_index(drop=True)
+
+
+def test_a_good_passage_rises_from_window_to_window():
+    model = Orders("[3] > [1] > [2]", "[3] > [2] > [1]")
+    ranked = listwise(model)(five())
+    assert model.shown == ["cde", "abe"]
+    assert ranked["docno"].tolist() == ["e", "b", "a", "c", "d", "f"]
+    assert ranked["rank"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert ranked["score"].tolist() == [6, 5, 4, 3, 2, 1]
+
+
+@pytest.mark.parametrize(("words", "shown"), [(1, "passage-a"), (2, "passage-a of"), (300, None)])
+def test_a_prompt_shows_the_first_words_of_each_passage(words, shown):
+    rerank = listwise(Orders(), words=words)
+    frame = ranked_passages(("t", "a", 0, "passage-a\n of  many"))
+    assert rerank._texts(frame) == [shown or "passage-a of many"]
+
+
+def test_each_turn_has_its_own_windows_and_few_passages_none():
+    frame = pd.concat([five("u"), ranked_passages(("t", "x", 0, "alone")), five("v")[:2]])
+    rerank = listwise(Orders(), k=4)
+    turns = rerank._turns(frame.reset_index(drop=True))
+    assert [turn.qid for turn in turns] == ["u", "t", "v"]
+    assert [turn.rows for turn in turns] == [[1, 4, 3, 0, 5, 2], [6], [8, 7]]
+    assert [turn.windows for turn in turns] == [[range(1, 4), range(3)], [], [range(2)]]
+    requests = rerank.requests(frame.reset_index(drop=True))
+    assert [(request.qid, request.item) for request in requests] == [
+        ("u", "2-4"),
+        ("u", "1-3"),
+        ("v", "1-2"),
+    ]
+    assert rerank.typical(frame) == [[1, 2, 3], [1, 2, 3], [1, 2]]
+    assert rerank.fallback(frame) == [[], [], []]
+    assert listwise(Orders())(five()[:0]).columns.tolist() == five().columns.tolist()
+
+
+def test_each_turn_is_asked_with_its_own_windows():
+    prompts = []
+
+    class Model:
+        def generate(self, chats):
+            prompts.extend(chat[-1]["content"] for chat in chats)
+            return ["[2] > [1]"] * len(chats)
+
+    frame = pd.concat([ranked_passages(("s", "x", 0, "alone")), five("u"), five("v")[:2]])
+    frame = frame.iloc[[0, 7, 8, 1, 2, 3, 4, 5, 6]].reset_index(drop=True)
+    frame["qutterance"] = "said by " + frame["qid"]
+    frame["qhistory"] = [[] for _ in range(len(frame))]
+    ranked = listwise(Model())(frame)
+    shown = []
+    for prompt in prompts:
+        docnos = sorted(re.findall("passage-([a-f])", prompt))
+        shown.append((prompt.partition("said by ")[2][0], "".join(docnos)))
+    assert sorted(shown) == [("u", "abd"), ("u", "cde"), ("v", "ad")]
+    assert orders(ranked) == {"s": "x", "v": "da", "u": "badcef"}
+
+
+def test_the_outcomes_of_each_turn_go_to_its_own_windows():
+    """Windows of passages 2 to 4, then 1 to 3. Of v: a, then d b c; then a b d of a d b."""
+    frame = pd.concat([five("u"), ranked_passages(("t", "x", 0, "alone")), five("v")])
+    frame = frame.query("docno not in ['e', 'f']").reset_index(drop=True)
+    rerank = listwise(Orders(), stride=1)
+    sizes = [list(map(len, turn.windows)) for turn in rerank._turns(frame)]
+    assert sizes == [[3, 3], [], [3, 3]]
+    ranked = rerank.write(frame, [[1, 2, 3], [2, 1, 3], [3, 1, 2], [1, 3, 2]])
+    assert orders(ranked) == {"u": "bacd", "t": "x", "v": "abdc"}
+    assert ranked["rank"].tolist() == [0, 1, 2, 3, 0, 0, 1, 2, 3]
+    assert ranked.index.tolist() == list(range(9))
+
+
+def test_a_window_of_few_passages_has_their_numbers_alone():
+    turn = WindowedTurn("t", [0, 1], {}, [range(2)])
+    rerank = listwise(Orders())
+    assert isinstance(rerank._checked(turn, range(2), [3]), LLMFailure)
+    assert rerank._checked(turn, range(2), [3, 2]) == [3, 2]
+
+
+def test_rows_are_moved_within_their_windows():
+    turn = WindowedTurn("t", [7, 3, 9, 1], {}, [range(1, 4), range(2)])
+    failed = LLMFailure("listwise", "t", "reason")
+    assert llm_rerankers._reordered(turn, []) == [7, 3, 9, 1]
+    assert llm_rerankers._reordered(turn, [[3, 1, 2]]) == [7, 1, 3, 9]
+    assert llm_rerankers._reordered(turn, [[3, 1, 2], [2, 1]]) == [1, 7, 3, 9]
+    assert llm_rerankers._reordered(turn, [failed, [2]]) == [3, 7, 9, 1]
+    assert turn.rows == [7, 3, 9, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"stride": 4}, "stride=4 is larger than window=3"),
+        ({"k": 0}, "k=0"),
+        ({"stride": 0}, "stride=0"),
+        ({"words": 0}, "words=0"),
+        ({"window": 1, "stride": 1}, "window=1"),
+    ],
+)
+def test_windows_that_cannot_slide_are_refused(options, told):
+    with pytest.raises(ikat.UsageError, match=told):
+        listwise(Orders(), **options)
+    assert listwise(Orders(), stride=3).stride == 3
+
+
+def test_columns_that_windows_need_are_named():
+    for lacking in ("query", "rank", "text"):
+        with pytest.raises((IkatError, ValueError), match=lacking):
+            listwise(Orders())(five().drop(columns=lacking))
 
 
 sizes = st.integers(2, 9).flatmap(lambda window: st.tuples(st.just(window), st.integers(1, window)))
@@ -245,6 +378,33 @@ def test_hand_written_outputs_and_those_that_order_nothing(text, numbers):
     assert read_ranking(text) == numbers
 
 
+@pytest.mark.parametrize(
+    ("numbers", "size", "order", "repairs"),
+    [
+        ([2, 1], 2, [1, 0], []),
+        ([3], 3, [2, 0, 1], ["1 missing", "2 missing"]),
+        ([2, 2, 2, 1], 2, [1, 0], ["2 again", "2 again"]),
+        ([0, 1, 3, -1], 2, [0, 1], ["no passage 0", "no passage 3", "no passage -1", "2 missing"]),
+        ([9, 9], 1, [0], ["no passage 9", "no passage 9", "1 missing"]),
+        ([], 2, [0, 1], ["1 missing", "2 missing"]),
+        ([], 0, [], []),
+    ],
+)
+def test_numbers_are_completed_and_each_repair_is_named(numbers, size, order, repairs):
+    assert permutation(numbers, size) == (order, repairs)
+
+
+def test_repairs_are_listed_by_turn_and_passages():
+    outcomes = [[3, 1, 3, 7], [1, 2, 3], []]
+    frame = pd.concat([five("u")[:5], five("v")[:2]]).reset_index(drop=True)
+    rerank = listwise(Orders(), k=4)
+    assert rerank.list_dropped(frame, outcomes) == [
+        "turn u, passages 2-4: no passage 7",
+        "turn u, passages 2-4: 3 again",
+        "turn u, passages 2-4: 2 missing",
+    ]
+
+
 @given(st.lists(st.integers(-3, 30), max_size=40), st.integers(0, 20))
 def test_whatever_is_named_gives_a_permutation(numbers, size):
     order, repairs = permutation(numbers, size)
@@ -256,7 +416,35 @@ def test_whatever_is_named_gives_a_permutation(numbers, size):
     assert len(repairs) == unknown + repeated + missing
 
 
+def test_of_two_whole_rankings_the_last_counts():
+    assert read_ranking("[1] > [2] > [3]\n\nBetter: [3] > [1] > [2]") == [3, 1, 2]
+
+
 # Failures, and what was asked before
+
+
+@pytest.mark.parametrize(("numbers", "fails"), [([0], True), ([4, 9], True), ([9, 3, 0], False)])
+def test_a_window_fails_if_no_number_is_of_a_passage(numbers, fails):
+    turn = WindowedTurn("t", [0, 1, 2], {}, [range(3)])
+    rerank = listwise(Orders())
+    outcome = rerank._checked(turn, range(3), numbers)
+    if not fails:
+        assert outcome == numbers
+        return
+    assert (outcome.qid, outcome.kept) == ("t", True)
+    assert "and no passage from 1 to 3" in str(outcome)
+
+
+@pytest.mark.parametrize("completion", ["[9] > [8]", "nothing to order"])
+def test_a_window_without_a_number_fails_or_keeps_its_order(completion):
+    found = five().query("docno in ['a', 'b', 'c', 'd', 'e']")
+    rerank = listwise(Orders(completion, "[3] > [1] > [2]"), on_error="fallback")
+    ranked = rerank(found)
+    assert ranked["docno"].tolist() == ["c", "a", "b", "d", "e"]
+    model = Orders(completion, "[3] > [1] > [2]")
+    with pytest.raises(IkatError):
+        listwise(model)(found)
+    assert model.shown == ["cde"]  # the next window isn't asked
 
 
 @pytest.mark.parametrize("said", ["I can only say that tea is fine.", "[57] > [58]"])
@@ -310,54 +498,3 @@ def test_the_plan_knows_the_calls():
     for k, cut, calls in ((100, 40, 3), (30, 1000, 2), (100, 1, 0)):
         rows = ikat.plan({"x": Finds() % cut >> ikat.ListwiseRerank(LLM(Knows()), k)}, topics)
         assert rows["calls"].sum() == 2 * calls, (k, cut)
-
-
-def test_of_two_whole_rankings_the_last_counts():
-    assert read_ranking("[1] > [2] > [3]\n\nBetter: [3] > [1] > [2]") == [3, 1, 2]
-
-
-def test_passages_of_equal_labels_keep_their_order_by_rank():
-    frame = pd.DataFrame(
-        {"qid": ["1_1"] * 3, "query": ["tea"] * 3, "docno": list("abc"), "rank": [2, 0, 1]}
-    ).assign(text=["mint", "sage", "thyme"], score=[1.0, 3.0, 2.0])
-    llm, _ = scripted("2", "2", "3")
-    ranked = ikat.LLMRerank(llm)(frame)
-    assert ranked["docno"].tolist() == ["c", "b", "a"]
-    assert ranked["score"].tolist() == pytest.approx([3 + 1 / 2, 2 + 1 / 3, 2 + 1 / 4])
-
-
-def five(order=(3, 1, 0, 4, 2)):
-    """Five passages of a turn, in an order of rows that is not that of their ranks."""
-    frame = pd.DataFrame({"qid": "1_1", "query": "tea", "docno": list("dbaec"), "rank": order})
-    return frame.assign(text="text " + frame["docno"], score=5.0 - frame["rank"])
-
-
-def labelling(**labels):
-    """A model that gives these passages these labels."""
-    backend = ByQuestion(**{f"text {docno}": label for docno, label in labels.items()})
-    return ikat.llm(backend), backend
-
-
-def test_only_the_best_passages_are_judged_and_kept():
-    llm, backend = labelling(a="1", b="3", c="1")
-    ranked = ikat.LLMRerank(llm, depth=3)(five())
-    assert ranked["docno"].tolist() == ["b", "a", "c"]
-    assert ranked["rank"].tolist() == [0, 1, 2]
-    assert len(backend.asked) == 3
-
-
-def test_a_passage_without_label_comes_last_or_is_an_error():
-    labels = {"a": "no idea", "b": "0", "c": "2"}
-    ranked = ikat.LLMRerank(labelling(**labels)[0], depth=3, on_error="fallback")(five())
-    assert ranked["docno"].tolist() == ["c", "b", "a"]
-    assert ranked["score"].is_monotonic_decreasing
-    with pytest.raises(StageError):
-        ikat.LLMRerank(labelling(**labels)[0], depth=3)(five())
-
-
-@pytest.mark.parametrize(("depth", "cut", "calls"), [(10, 40, 10), (10, 4, 4), (3, 40, 3)])
-def test_a_plan_has_a_call_for_each_judged_passage(depth, cut, calls):
-    finds = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0, text="t"))
-    topics = pt.get_dataset("ikat:sample").get_topics().head(2)
-    rows = ikat.plan({"x": finds % cut >> ikat.LLMRerank(LLM(Knows()), depth)}, topics)
-    assert rows["calls"].sum() == 2 * calls

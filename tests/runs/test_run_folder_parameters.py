@@ -1,124 +1,23 @@
-"""What ``run.json`` says of a run, how two of them differ, and the batches of an unfinished run."""
+"""What ``run.json`` says of a run, and how two of them differ."""
 
-import json
+from importlib import metadata
 
 import pandas as pd
 import pytest
+from runs.small_folders import finished
 
 from pyterrier_ikat.errors import DataError, UsageError, commands_advised
 from pyterrier_ikat.runs import Log, RunFolder
 from pyterrier_ikat.runs.folder import (
     check_repeats,
+    check_same,
     checksum_of,
     describe_difference,
+    read_parameters,
+    versions,
     write_parameters,
 )
 from pyterrier_ikat.runs.log import not_saved
-
-
-@pytest.fixture
-def unfinished(tmp_path):
-    """Three finished batches; the second one found nothing, the files were made last first."""
-    folder = tmp_path / "aqd.partial"
-    folder.mkdir()
-    batches = {
-        "000002": ("2_1 Q0 d 1 0.5 aqd\n", ["2_1"]),
-        "000001": ("", ["1_3"]),
-        "000000": ("1_2 Q0 b 1 2 aqd\n1_1 Q0 a 1 1 aqd\n", ["1_1", "1_2"]),
-    }
-    for number, (ranking, qids) in batches.items():
-        (folder / f"{number}.run.trec").write_text(ranking)
-        lines = [json.dumps({"qid": qid}) + "\n" for qid in qids]
-        (folder / f"{number}.turns.jsonl").write_text("".join(lines))
-    (folder / "000003.run.trec").write_text("2_2 Q0 x 1 1 aqd\n")  # cut before its turns
-    write_parameters(folder, {"method": "aqd"})
-    return RunFolder(folder)
-
-
-def test_finished_batches_of_a_stopped_run_are_read_in_order(unfinished):
-    assert unfinished.turns_so_far() == ["1_1", "1_2", "1_3", "2_1"]
-    assert unfinished.parameters() == {"method": "aqd"}
-    found = unfinished.results_so_far()
-    assert sorted(found[["qid", "docno", "score"]].values.tolist()) == [
-        ["1_1", "a", 1.0],
-        ["1_2", "b", 2.0],
-        ["2_1", "d", 0.5],
-    ]
-    names = [path.name for path in unfinished.pieces("run.trec")]
-    assert names == ["000000.run.trec", "000001.run.trec", "000002.run.trec"]
-
-
-def test_a_stopped_run_is_begun_and_not_finished(unfinished, tmp_path):
-    assert (unfinished.begun, unfinished.complete) == (True, False)
-    named = RunFolder(tmp_path / "aqd")
-    assert named.partial == unfinished.path == unfinished.partial
-    assert (named.begun, named.complete) == (False, False)
-
-
-@pytest.mark.parametrize(
-    "read", [RunFolder.results, RunFolder.ranking, RunFolder.measures, RunFolder.turns]
-)
-def test_what_only_a_finished_run_has_is_not_said_to_be_damaged(unfinished, read):
-    with pytest.raises(DataError, match=r"is not a finished run. It was stopped: start it again"):
-        read(unfinished)
-
-
-def finished(path, **parameters):
-    topics = pd.DataFrame({"qid": ["1_1"]})
-    rows = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
-    folder = RunFolder(path)
-    folder.write(topics, rows, pd.DataFrame({"qid": ["1_1"]}), pd.DataFrame(), parameters)
-    return folder
-
-
-def test_a_finished_run_has_all_its_turns_and_passages(tmp_path):
-    folder = finished(tmp_path / "aqd", method="aqd")
-    assert folder.turns_so_far() == ["1_1"]
-    assert folder.results_so_far().values.tolist() == [["1_1", "a", 1.0, 0]]
-    assert (folder.begun, folder.complete) == (False, True)
-
-
-def test_a_run_whose_ranking_was_changed_is_not_reused(tmp_path):
-    folder = finished(tmp_path / "aqd", method="aqd")
-    (folder.path / "run.trec").write_text("1_1 Q0 b 1 1 aqd\n")
-    with pytest.raises(DataError, match="not the file that this run wrote"):
-        folder.reusable({"method": "aqd"})
-    (folder.path / "run.trec").unlink()
-    with pytest.raises(DataError, match="not the file that this run wrote"):
-        folder.ranking()
-
-
-def test_what_a_kill_left_of_a_run_comes_into_no_later_one(tmp_path):
-    hidden = tmp_path / ".aqd.tmp"
-    hidden.mkdir()
-    (hidden / "rest.txt").write_text("of a killed process")
-    assert not (finished(tmp_path / "aqd").path / "rest.txt").exists()
-    assert not hidden.exists()
-
-
-def test_the_ledgers_rows_are_counted(tmp_path):
-    folder = RunFolder(tmp_path / "aqd")
-    nothing = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "rank": [0]})
-    ledger = pd.DataFrame({"stage": ["answer", "rewrite"]})
-    folder.write(pd.DataFrame({"qid": ["1_1"]}), nothing, pd.DataFrame(), ledger, {"method": "x"})
-    about = folder.parameters()
-    assert (about["ledger_rows"], about["method"]) == (2, "x")
-    assert {"python", "pyterrier", "pandas"} <= set(about["versions"])
-
-
-@pytest.mark.parametrize("response", [1, None, ["Yes."]])
-def test_a_response_that_is_no_text_names_its_turn(tmp_path, response):
-    folder = finished(tmp_path / "aqd")
-    lines = [{"qid": "1_1", "response": "Yes."}, {"qid": "1_2", "response": response}]
-    (folder.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(DataError, match="turn 2"):
-        folder.turns()
-
-
-def test_a_log_of_conversations_is_no_finished_run(tmp_path):
-    Log.create(tmp_path / "sims", {"kind": "simulated", "system": "raw"})
-    with pytest.raises(DataError, match="holds a simulation, .*: `ikat report`|ikat.show.report"):
-        RunFolder(tmp_path / "sims").results()
 
 
 def test_frames_of_other_rows_or_order_have_other_checksums():
@@ -134,6 +33,8 @@ def test_frames_of_other_rows_or_order_have_other_checksums():
 
 
 DIGEST = "0123456789abcdef" * 4
+
+
 OTHER_DIGEST = "fedcba9876543210" * 4
 
 
@@ -253,3 +154,72 @@ def test_advice_on_runs_is_for_python_or_for_commands(tmp_path):
             f"{empty}: choose another --out, or remove it",
             f"{other}: choose another --out, or remove it",
         ]
+
+
+def test_a_difference_names_the_content_of_the_folder(tmp_path):
+    write_parameters(tmp_path, {"turns": 2})
+    check_same(tmp_path, "finished batches of a run", {"turns": 2})
+    told = r"holds finished batches of a run with different turns \(2, now 3\): choose another"
+    with pytest.raises(UsageError, match=told):
+        check_same(tmp_path, "finished batches of a run", {"turns": 3})
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "is_same"),
+    [
+        ({"a": "fallback", "b": "raise"}, {"a": "fallback", "b": "fallback"}, True),
+        ({"a": "fallback", "b": "raise"}, {"a": "fallback", "b": "raise"}, True),
+        ({"a": "fallback", "b": "raise"}, {"a": "raise", "b": "raise"}, False),
+        ({"a": "raise"}, {"a": "raise", "b": "raise"}, False),
+        (None, {"a": "raise"}, False),
+    ],
+)
+def test_each_model_has_its_own_rule_for_errors(before, wanted, is_same):
+    difference = describe_difference({"on_error": before}, {"on_error": wanted})
+    assert (difference == "") is is_same
+
+
+@pytest.mark.parametrize("other", [1, 2])
+def test_the_repeat_that_differs_is_named(tmp_path, other):
+    methods = ["aqd", "aqd", "aqd"]
+    methods[other] = "qr"
+    folders = []
+    for number, method in enumerate(methods):
+        folders.append(finished(tmp_path / str(number), method=method))
+    with pytest.raises(UsageError, match=f"/{other} are not repeats .*method .'qr', now 'aqd'"):
+        check_repeats(folders)
+
+
+def test_no_folders_or_a_single_one_are_repeats(tmp_path):
+    check_repeats([])
+    check_repeats([finished(tmp_path / "aqd")])
+
+
+def test_the_order_of_columns_and_keys_is_not_in_a_checksum():
+    frame = pd.DataFrame({"qid": ["1_1"], "qptkb": [{"1": "tea", "2": "milk"}]})
+    other = pd.DataFrame({"qptkb": [{"2": "milk", "1": "tea"}], "qid": ["1_1"]})
+    assert checksum_of(frame) == checksum_of(other)
+    first = pd.DataFrame({"day": [pd.Timestamp("2023-01-01")]})
+    later = pd.DataFrame({"day": [pd.Timestamp("2024-01-01")]})
+    assert checksum_of(first) != checksum_of(later)
+
+
+def test_versions_are_those_of_python_and_of_what_is_installed():
+    found = versions()
+    assert {"python", "pyterrier_ikat", "pandas", "numpy"} <= found.keys()
+    assert all(isinstance(version, str) and version for version in found.values())
+    names = "pyterrier-pisa pyterrier-t5 torch transformers tokenizers sentence-transformers"
+    for name in f"pyterrier pandas numpy {names} openvino ir-measures openai".split():
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            version = None
+        assert found.get(name) == version
+
+
+@pytest.mark.parametrize("content", [None, "{", "7", "[1]"])
+def test_parameters_that_cannot_be_read_are_of_no_finished_run(tmp_path, content):
+    if content is not None:
+        (tmp_path / "run.json").write_text(content)
+    with pytest.raises(DataError, match="is not a finished run"):
+        read_parameters(tmp_path)
