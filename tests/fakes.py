@@ -19,7 +19,8 @@ class Scripted:
     """
 
     def __init__(self, *texts):
-        self.texts, self.asked = list(texts), []
+        self.texts = list(texts)
+        self.asked = []
 
     def generate(self, prompts):
         self.asked += prompts
@@ -30,7 +31,8 @@ class ByQuestion:
     """Answers by the first key that the prompt contains."""
 
     def __init__(self, **answers):
-        self.answers, self.asked = answers, []
+        self.answers = answers
+        self.asked = []
 
     def generate(self, prompts):
         self.asked += prompts
@@ -56,7 +58,8 @@ class Types(Backend):
     """
 
     def __init__(self, *answers):
-        self.answers, self.followed = [list(answer) for answer in answers], []
+        self.answers = [list(answer) for answer in answers]
+        self.followed = []
         self.model = "types"
         self.identity = {"provider": "fake", "model": str(id(self)), "params": {}}
 
@@ -78,8 +81,11 @@ class ByPrompt(Backend):
     """
 
     def __init__(self, otherwise=None, **answers):
-        self.answers, self.otherwise, self.asked = answers, otherwise, []
-        self.model, self.replays = "by-prompt", True
+        self.answers = answers
+        self.otherwise = otherwise
+        self.asked = []
+        self.model = "by-prompt"
+        self.replays = True
         self.identity = {"provider": "fake", "model": str(id(self)), "params": {}}
         self.llm = LLM(self)
 

@@ -33,7 +33,8 @@ class Search(pt.Transformer):
 
     def __init__(self):
         super().__init__()
-        self.queries, self.vectors = [], []
+        self.queries = []
+        self.vectors = []
 
     def transform(self, inp):
         self.queries += inp["query"].tolist()
@@ -56,7 +57,8 @@ class Likes(pt.Transformer):
 
     def __init__(self, **scores):
         super().__init__()
-        self.scores, self.pairs = scores, []
+        self.scores = scores
+        self.pairs = []
 
     def transform(self, inp):
         self.pairs += list(zip(inp["query"], inp["docno"], strict=True))

@@ -87,7 +87,9 @@ class Anything(Backend):
     """An LLM that answers every prompt, always in the same way."""
 
     def __init__(self, model="anything"):
-        self.asked, self.model, self.replays = [], model, True
+        self.asked = []
+        self.model = model
+        self.replays = True
         self.identity = {"provider": "fake", "model": model, "params": {}}
         self.llm = LLM(self)
 

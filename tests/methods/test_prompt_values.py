@@ -274,7 +274,8 @@ def table():
 
 @pytest.mark.parametrize("name", WITH_LLM)
 def test_every_value_the_paper_puts_in_a_prompt_is_sent_in_it(name):
-    expected, found = table(), asked(name)
+    expected = table()
+    found = asked(name)
     assert found
     for prompt in {prompt for prompt, _ in found}:
         plain = prompt.removesuffix("_human")

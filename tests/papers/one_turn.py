@@ -58,7 +58,9 @@ class Search(pt.Transformer):
 
     def __init__(self, found=5, words=3):
         super().__init__()
-        self.found, self.words, self.queries = found, words, []
+        self.found = found
+        self.words = words
+        self.queries = []
 
     def transform(self, queries):
         self.queries += queries["query"].tolist()
@@ -96,11 +98,8 @@ def run(name, search=None, score=None, ptkb=PTKB, **answers):
     results = entry.build(
         llm=model.llm, retriever=search or Search(), reranker=score or Score(), respond=True
     )(turn)
-    return (
-        results,
-        {request.prompt: request.messages[-1]["content"] for request in model.asked},
-        model,
-    )
+    prompts = {request.prompt: request.messages[-1]["content"] for request in model.asked}
+    return results, prompts, model
 
 
 PARTICIPANTS = ["irlab_2024", "infosense_2024", "nii_2024"]

@@ -150,7 +150,8 @@ class Statements:
     judged = pd.DataFrame({"qid": ["1_1"], "docno": ["1"], "label": [1]})
 
     def __init__(self, *variants):
-        self.variants, self.asked = variants, []
+        self.variants = variants
+        self.asked = []
 
     def qrels_variants(self):
         return self.variants

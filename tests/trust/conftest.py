@@ -1,3 +1,5 @@
+"""A server on loopback, which every test of the room may ask."""
+
 import pytest
 from llms.chat_server import ChatServer, said
 
