@@ -183,6 +183,19 @@ def test_a_body_has_the_parameters_of_model_and_request():
     assert clash.body(ask("a", params={"stop": ["b"]})[0])["stop"] == ["b"]
 
 
+def test_a_message_without_a_text_is_sent_as_well():
+    messages = [{"role": "system", "content": ""}, {"role": "user", "content": "tea?"}]
+    request = REQUEST.__class__(messages, "answer", "1_1")
+    assert OpenAIBackend("m", base_url=HERE).body(request)["messages"] == messages
+
+
+def test_parameters_and_fields_stay_when_the_callers_dicts_change():
+    params, body = {"seed": 1}, {"extra": 1}
+    backend = OpenAIBackend("m", base_url=HERE, params=params, body=body)
+    params["seed"] = body["extra"] = 2
+    assert (backend.identity["params"], backend.more) == ({"seed": 1}, {"extra": 1})
+
+
 def test_a_call_posts_its_body_and_follows_no_redirect():
     backend, client = backend_with(said("fine", model="m").body)
     seen = []

@@ -3,6 +3,7 @@ named."""
 
 import threading
 import time
+import traceback
 from contextlib import suppress
 
 import pytest
@@ -374,6 +375,20 @@ def test_requests_that_are_given_up_fail_and_the_others_stay():
     assert row(model, "calls", "retries", "unanswered", "failures") == [1, 2, 1, 1]
 
 
+def test_a_failure_names_all_tries_also_those_that_do_not_count():
+    busy = Transient(0.0, "busy")
+    model, _ = made(Script(Transient(0.0, "slow", limited=True), busy, busy), tries=2)
+    (outcome,) = model.ask(ask("a"))
+    assert outcome.reason == "busy (given up after 3 tries)"
+
+
+def test_an_error_of_a_call_holds_no_frame_of_its_thread():
+    model, _ = made(Script(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError) as raised:
+        model.ask(ask("a"))
+    assert "complete" not in [frame.name for frame in traceback.extract_tb(raised.tb)]
+
+
 def test_a_server_that_was_never_reached_ends_the_stage():
     model, _ = made(Script(Transient(11.0, "no connection", unreached=True)))
     with pytest.raises(FatalLLMError, match=r"no connection \(it has never answered, 1 try\)"):
@@ -732,6 +747,21 @@ def test_requests_that_have_an_answer_are_not_given_up():
     model, _ = made(backend, cache=cache, tries=2)
     assert texts(model.ask(ask("a", "b"))) == ["Unavailable", "theirs"]
     assert backend.calls == [["a", "b"], ["a"]]
+
+
+def test_the_time_of_a_call_is_shared_by_those_that_it_asks(monkeypatch):
+    clock = iter([0.0, 0.0, 4.0, 10.0, 10.0, 16.0])
+    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
+    cache = CompletionCache(":memory:")
+    key = ask("b")[0].key(Script().identity)
+
+    def step(requests):
+        cache.put(key, Completion("theirs", "script", None, 1, 1, 0.1, False))
+        raise Transient(0.0, "busy")
+
+    model, entries = made(Script(step, batch_size=2), cache=cache)
+    assert texts(model.ask(ask("a", "b"))) == ["a", "theirs"]
+    assert [entry.increments["seconds"] for entry in entries if entry.key != key] == [2.0, 6.0]
 
 
 def test_calls_of_a_model_that_answered_wait_for_none():
