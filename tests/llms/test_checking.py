@@ -318,6 +318,11 @@ def test_the_line_about_usage(raw, outcome, line):
             "not shown, 7 tokens",
         ),
         (raw_of({"completion_tokens_details": 7}, content="a"), outcome_of("a"), "none"),
+        (
+            raw_of({"completion_tokens_details": {"reasoning_tokens": 0}}, content="a"),
+            outcome_of("a"),
+            "none",
+        ),
     ],
 )
 def test_the_line_about_reasoning(raw, outcome, line):

@@ -204,6 +204,14 @@ def test_a_real_model_behind_a_real_server(templated):
     assert isinstance(on, CutOff)
 
 
+def test_a_gguf_file_in_capitals_needs_its_package_too(tmp_path, monkeypatch):
+    file = tmp_path / "tiny.GGUF"
+    file.write_bytes(b"GGUF")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(UsageError, match="needs gguf: pip install gguf"):
+        llm(f"hf:{file} cache=none").ask(ask("a"))
+
+
 def test_a_gguf_file_is_known_by_its_state_and_needs_its_package(tmp_path, monkeypatch):
     file = tmp_path / "tiny.gguf"
     file.write_bytes(b"GGUF")

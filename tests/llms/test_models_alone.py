@@ -257,7 +257,8 @@ def test_what_is_settled_is_not_asked_again(tmp_path):
         model = made(cache=str(tmp_path / f"{batches}.sqlite"), batches=batches)
         keys = [request.key(model.backend.identity) for request in requests]
         model.settle(keys[0], requests[0], replied(ODD), 1.0, Counts())
-        keep_jobs(model.cache, [Job("file", "answer", [keys[1]], 0, 0.0, 0.0)])
+        other = Job("other", "rewrite", ["another key"], 0, 0.0, 0.0)
+        keep_jobs(model.cache, [other, Job("file", "answer", [keys[1]], 0, 0.0, 0.0)])
         model.cache.put_failure(keys[2], Unavailable("", "", "no"))
         assert model.is_settled(requests) == [True, batches, batches, False]
         model.close()

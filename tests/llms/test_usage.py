@@ -176,6 +176,11 @@ def test_no_usage_and_zeros_are_unknown(told):
     assert tokens_of(told) == UNKNOWN_TOKENS
 
 
+def test_of_several_numbers_of_cached_tokens_the_greatest_counts():
+    told = {"prompt_tokens_details": {"cached_tokens": 0}, "cached_tokens": 60}
+    assert tokens_of(usage(100, 1, 101, **told)) == Tokens(100, 60, 1)
+
+
 def test_cached_tokens_are_at_most_the_prompt_and_negatives_none():
     assert tokens_of(usage(100, 1, **stored(-50_000_000))) == Tokens(100, 0, 1)
     assert tokens_of(usage(100, 1, **stored(5000))) == Tokens(100, 100, 1)
