@@ -124,11 +124,12 @@ def render(name: str, style: str = "gpt", folder: str | None = None, **values: A
     """
     names = _names(name, style)
     with _explained(names, folder, f"; it may use {', '.join(sorted(values))}"):
-        prompt = _environment(folder).select_template(names).render(**values).strip()
+        template = _environment(folder).select_template(names)
+        prompt = template.render(**values).strip()
     if not prompt:
         raise UsageError(
-            f"prompt template {names[-1]} of {folder or FOLDER} makes an empty prompt: write into "
-            "it what the model is asked"
+            f"prompt template {template.name} of {folder or FOLDER} makes an empty prompt: write "
+            "into it what the model is asked"
         )
     return prompt
 
@@ -283,7 +284,8 @@ def _unread_in(folder: str, prompts: set[str]) -> set[str]:
     files = {name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name))}
     read = set()
     for file in files:
-        if file.endswith(".jinja") and _prompt_of(file) in prompts:
+        has_ending = file.endswith(".jinja") and file.count(".") == 1
+        if has_ending and _prompt_of(file) in prompts:
             read.add(file)
     following = list(read)
     while following:
