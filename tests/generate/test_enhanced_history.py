@@ -164,3 +164,21 @@ def test_a_system_message_template_counts_in_the_checksums(tmp_path):
         other.prompt_checksums(),
     )
     assert [before[name] == after[name] for name in names] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("form", "activity"),
+    [
+        ("topic", "looking for a new topic"),
+        ("guess", "guessing an answer"),
+        ("preferences", "looking for preferences"),
+    ],
+)
+def test_who_waits_is_told_what_is_looked_for(form, activity):
+    assert ikat.generate.Enhance(scripted()[0], form).doing(long_turn()) == activity
+
+
+def test_preferences_are_asked_in_a_first_turn_too():
+    first = ikat.conversation(CHAT[:1], PTKB)
+    out = ikat.generate.Enhance(scripted("- No chamomile")[0], "preferences")(first)
+    assert out["qpreferences"].item() == "- No chamomile"

@@ -258,7 +258,7 @@ def topics(*conversations):
             "utterance": f"u{number}",
             "resolved_utterance": resolved,
             "response": f"r{number}",
-            "ptkb_provenance": [1],
+            "ptkb_provenance": [1, 2],
         }
         for number, resolved in conversations
     ]
@@ -272,7 +272,7 @@ def topics(*conversations):
 def test_examples_are_the_first_conversations_with_a_rewrite(tmp_path):
     path = tmp_path / "topics.json"
     path.write_text(json.dumps(topics(("c1", ""), ("c2", "R2"), ("c3", "R3"))))
-    lines = ["About the user: 1: a, 2: b", "user: uc2", "Statements: [1]", "Rewrite: R2"]
+    lines = ["About the user: 1: a, 2: b", "user: uc2", "Statements: [1, 2]", "Rewrite: R2"]
     lines += ["Response: rc2", "user: uc2", "Statements: []", "Rewrite: ", "Response: rc2"]
     assert examples_of(1, str(path), rewrites=True) == ["\n".join(lines)]
     shorter = [line for line in lines if not line.startswith("Rewrite")]

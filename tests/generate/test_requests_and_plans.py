@@ -226,6 +226,13 @@ def test_an_operator_asks_falls_back_and_is_planned(name):
     assert row["stage"].endswith(", at least") == (name == "statement queries")
 
 
+@pytest.mark.parametrize("forms", [["long", "short"], ["short", "styled"], ["article"]])
+def test_only_a_short_passage_is_planned_short(forms):
+    typical = G.PassageQueries(scripted()[0], forms).typical(a_turn())
+    lengths = {"short": 75, "long": 150, "styled": 150, "article": 150}
+    assert [len(text.split()) for text in typical] == [lengths[form] for form in forms]
+
+
 NEEDS = {
     "enhanced": (lambda llm: ikat.Rewrite(llm, "enhanced"), ["query", "qanswer"]),
     "personal": (

@@ -282,6 +282,14 @@ def test_the_mean_vector_counts_repeats_and_encodes_texts_once():
     assert sorted(encoder.encoded) == ["a1", "a2", "r"]
 
 
+def test_the_mean_vector_has_the_text_of_one_more_column():
+    encoder = Vectors(r=[1, 0], a1=[0, 1], more=[5, 2])
+    frame = drawn(("r", "a1")).assign(qrewrite="more")
+    out = ikat.generate.Aggregate("mean", encoder, "qrewrite")(frame)
+    assert out["query_vec"].item().tolist() == [2.0, 1.0]
+    assert out["query"].item() == "r"
+
+
 def test_by_vectors_the_sample_of_largest_dot_sum_is_chosen():
     encoder = Vectors(r1=[1, 0], r2=[0.9, 0.9], r3=[0, 1], a1=[0, 0], a2=[2, 2], a3=[0, 0])
     frame = drawn(("r1", "a1"), ("r2", "a2"), ("r3", "a3"))  # sums: 1.9, 3.42, 1.9

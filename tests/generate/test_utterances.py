@@ -1,5 +1,8 @@
 """Queries without a model: files of queries, words of past turns, appended queries, by hand."""
 
+import warnings
+
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -7,6 +10,7 @@ from fakes import scripted
 from operators import a_turn
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.conversations.frame import NoResultWarning, report_turns_without_result
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.generate.utterances import QueryFile
 from pyterrier_ikat.planning import Plan
@@ -82,6 +86,23 @@ def test_a_word_that_was_said_twice_is_added_once():
     expand = G.HistoricalQueryExpansion(pt.apply.generic(by_word), 4)
     turn = said("Zinc? Apple, apple?", "Pear? Pear. Zinc!", "Rye?", "And zinc now?")
     assert expand(turn)["query"].tolist() == ["And zinc now? pear apple"]
+
+
+@pytest.mark.parametrize("question", ["Why zinc?", "ZINC", "(zinc)"])
+def test_a_word_of_the_question_is_not_added_in_any_form(question):
+    expand = G.HistoricalQueryExpansion(pt.apply.generic(by_word))
+    assert expand(said("Zinc? Pear?", question))["query"].item() == f"{question} pear"
+
+
+def test_nobody_is_told_that_a_past_word_finds_nothing():
+    def find(frame):
+        report_turns_without_result(frame, np.zeros(len(frame), dtype=int))
+        return by_word(frame)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoResultWarning)
+        out = G.HistoricalQueryExpansion(pt.apply.generic(find))(said("Rye?", "Why?"))
+    assert out["query"].item() == "Why?"
 
 
 def test_a_query_column_is_the_query_and_the_old_one_is_kept():
