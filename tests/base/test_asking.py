@@ -165,6 +165,14 @@ def test_chosen_statements_alone_are_shown_where_chosen(folder, turns):
     }
 
 
+def test_where_no_statement_is_chosen_none_is_shown(folder, turns):
+    asks = Shout(scripted()[0], prompts=folder)
+    asks.statements = "chosen"
+    persona = {"1": "I am vegan."}
+    both = turns.assign(qptkb=[persona, persona], qstatements=[[], None])
+    assert asks.personas(both) == [{}, {}]
+
+
 def test_answers_are_written_into_their_column(folder, turns):
     model, _ = scripted("Mint tea.", "Oat")
     words = Shout(model, prompts=folder)(turns)
@@ -274,6 +282,7 @@ def test_an_answer_of_another_form_is_not_structured(tmp_path, turns):
     assert prose.kept
     assert not asks._failure("1_1", "<think>a, b</think>").kept
     assert "of 4 characters" in asks._failure("1_1", "<think>long thoughts</think>a, b").reason
+    assert type(asks._failure("1_1", "I'm sorry, but I can't help with that.")) is Refused
     assert model.ledger.frame()["failures"].tolist() == [2]
     free = Words(scripted()[0], prompts=str(tmp_path))
     assert free.requests(turns)[0].structure is None

@@ -223,6 +223,12 @@ def test_passages_in_place_of_turns_are_told():
         Again()(frame)
 
 
+def test_chosen_statements_in_two_columns_are_refused_by_name():
+    turns = pd.DataFrame([["1_1", [("1", 0.5)], []]], columns=["qid", *["qstatements"] * 2])
+    with pytest.raises(DataError, match="several columns 'qstatements': keep one"):
+        checked_frame("stage", turns)
+
+
 def test_each_column_has_one_repair():
     assert REPAIRS["qrewrite"] == "put ikat.Rewrite(llm) before it"
     assert REPAIRS["rank"].startswith("put a retriever")

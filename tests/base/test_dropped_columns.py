@@ -216,6 +216,15 @@ def test_equal_stages_have_dropped_for_themselves():
     assert [id(stage) for stage in dropped] == [id(first), id(second)]
 
 
+def test_an_equal_stage_is_told_with_its_own_columns_alone():
+    first, second = Equal("qid", "query", "qhistory"), Equal("qid", "query")
+    lost = lost_by(first >> second)
+    with lost.watching(), pytest.warns(LostColumnsWarning, match="drops qutterance, and"):
+        has_column(TURNS[["qid"]], "qutterance")
+    with lost.watching(), pytest.warns(LostColumnsWarning, match="drops qhistory, and"):
+        has_column(TURNS[["qid"]], "qhistory")
+
+
 def test_stages_inside_an_operator_are_watched_too():
     cut = Keeps("qid", "query", "docno", "score", "rank")
     ranking = pd.DataFrame({"qid": ["1_1"], "docno": ["d"], "score": [1.0]})

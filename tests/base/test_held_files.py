@@ -279,6 +279,16 @@ def test_a_path_inside_an_artifact_stands_for_it(folder, tmp_path):
     assert parts[0].kind == f"{__name__}.Index"
 
 
+def test_a_path_through_a_link_into_an_artifact_stands_for_it(folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    parts = held_by(Stage(index=Index(str(folder)), file=str(tmp_path / "link" / "sub" / "c.bin")))
+    assert [(part.path, part.artifact) for part in parts] == [(str(folder), True)]
+
+
+def test_a_device_has_no_files():
+    assert HeldFiles(os.devnull).files() == []
+
+
 def test_stages_and_fingerprinted_objects_are_parts():
     class Marked:
         def fingerprint(self):

@@ -92,6 +92,15 @@ def test_the_turn_that_cannot_be_parted_is_the_first_one():
     rows = frame(*((turn, docno, lowest, 0) for turn in ("1_1", "1_2") for docno in "ab"))
     with pytest.raises(DataError, match="turn 1_1: several passages have the lowest"):
         set_ranks(rows, np.array([0, 0, 1, 1]), rows["score"].to_numpy())
+    rows["score"] = [2.0, 1.0, lowest, lowest]
+    with pytest.raises(DataError, match="turn 1_2: several passages have the lowest"):
+        set_ranks(rows, np.array([0, 0, 1, 1]), rows["score"].to_numpy())
+
+
+def test_a_passage_is_there_twice_wherever_its_rows_are():
+    rows = frame(("1_1", "a", 1.0, 0), ("1_2", "b", 1.0, 0), ("1_1", "a", 0.5, 1))
+    with pytest.raises(DataError, match="turn 1_1 has passage a twice"):
+        in_trec_eval_order(rows)
 
 
 def test_ranks_that_are_texts_are_sorted_as_numbers():

@@ -372,6 +372,20 @@ def test_a_plan_keeps_ids_and_queries_whatever_a_stage_says():
     assert list(frame.columns) == ["qid", "query", "qutterance"]
 
 
+class Wants(Operator):
+    """Needs a column that the turns lack, with passages or without."""
+
+    def transform(self, inp):
+        pt.validate.columns(inp, includes=["qmissing"])
+        return inp
+
+
+def test_a_stage_that_takes_neither_turns_nor_passages_is_unknown():
+    plan, frame = followed(Wants())
+    assert [row["model"] for row in plan.rows] == ["unknown"]
+    assert frame.equals(TURNS)
+
+
 class Inside(Operator):
     """Runs a pipeline inside, and finds nothing."""
 

@@ -107,7 +107,7 @@ def test_responses_without_a_model_are_questions_and_abstentions():
         {
             "qid": ["a", "a", "b", "c", "d"],
             "qaction": ["ask", "ask", "abstain", "answer", None],
-            "qaskback": ["Which?", "Which?", "", "x", None],
+            "qaskback": ["Which?", "Which?", "Or?", "x", None],
         }
     )
     assert responses_without_model(frame, "No.") == {"a": "Which?", "b": "No."}
