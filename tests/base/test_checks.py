@@ -223,6 +223,19 @@ def test_passages_in_place_of_turns_are_told():
         Again()(frame)
 
 
+def test_an_index_has_its_own_path_or_the_name_of_its_class():
+    class Named(SearchIndex):
+        """Has no path."""
+
+    class Own(SearchIndex):
+        path = "mine"
+
+    class Later(Own):
+        """Has that of its base."""
+
+    assert (Named.path, Own.path, Later.path) == ("Named", "mine", "mine")
+
+
 def test_chosen_statements_in_two_columns_are_refused_by_name():
     turns = pd.DataFrame([["1_1", [("1", 0.5)], []]], columns=["qid", *["qstatements"] * 2])
     with pytest.raises(DataError, match="several columns 'qstatements': keep one"):

@@ -135,38 +135,6 @@ def test_what_is_asked_is_heard_in_every_block_around_it() -> None:
     ]
 
 
-class Around(Operator):
-    """Runs another stage inside."""
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        inner = self.__dict__.pop("inner", None)
-        return inp if inner is None else inner.transform(inp)
-
-
-def steps_of(*stages: Operator) -> list[Operator]:
-    """The stages of the steps as they end, where each of the given ones runs the next."""
-    for outer, inner in zip(stages, stages[1:], strict=False):
-        outer.__dict__.setdefault("inner", inner)
-    steps = _Steps()
-    with events.observed_by(steps):
-        stages[0](TURNS)
-    return [step.stage for step in steps.ended]
-
-
-def test_an_equal_stage_inside_is_a_step_of_its_own() -> None:
-    outer, inner = Around(), Around()
-    assert outer == inner
-    assert list(map(id, steps_of(outer, inner))) == [id(inner), id(outer)]
-
-
-def test_a_stage_that_runs_inside_its_own_inner_one_is_one_step() -> None:
-    outer, inner = Around(), Around()
-    assert list(map(id, steps_of(outer, inner, outer))) == [id(inner), id(outer)]
-
-
 def test_who_has_left_is_asked_for_no_more() -> None:
     left, other = Event(), Event()
     assert not events.may_leave()

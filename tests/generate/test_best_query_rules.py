@@ -102,6 +102,12 @@ def test_whole_rankings_are_fused_not_only_counting_passages():
     assert chosen(Table(deep), *"abc", rule="agreement", passages=1) == "c"
 
 
+@pytest.mark.parametrize("found", ["xy", "yx"])
+def test_tied_passages_stand_as_trec_eval_ranks_them(found):
+    table = Table({"a": found, "b": "y"}, {"a": [1, 1]})
+    assert chosen(table, *"ab", rule="agreement", passages=1) == "a"  # whose first is y
+
+
 def test_a_query_counts_as_often_as_written_and_is_searched_once():
     found = Table({"a": "xy", "c": "zw"})
     assert chosen(found, *"ac", rule="agreement", passages=2) == "a"  # of {x, z} each has one

@@ -211,6 +211,7 @@ def test_passages_are_read_up_to_the_first_at_the_threshold(scores, read):
         (("aaa", "bb"), [claims(), claims(True, False)], 1),
         (("aaa", "bb"), [claims(), claims(False)], 0),
         (("aaa", "bb"), ["prose", claims()], 1),
+        (("aa", "bb"), [claims(True), claims(True, True, False)], 0),
         (("aa", "aa", "b"), [claims(True), claims(True)], 0),
         (("b", "aa", "aa"), [claims(True), claims(True)], 1),
     ],
@@ -523,7 +524,11 @@ def test_appended_queries_go_by_their_turns():
     backwards = pt.apply.generic(lambda frame: frame.assign(query=frame["qid"])[::-1])
     frame = pd.DataFrame({"qid": ["a", "b"], "query": ["x", "y"]})
     assert G.AppendQuery(backwards)(frame)["query"].tolist() == ["x a", "y b"]
-    for wrong in (lambda rows: rows[:1], lambda rows: rows.assign(qid=["a", "c"])):
+    for wrong in (
+        lambda rows: rows[:1],
+        lambda rows: rows.assign(qid=["a", "c"]),
+        lambda rows: pd.concat([rows, rows]),
+    ):
         with pytest.raises(DataError, match="gave . rows? for 2 turns"):
             G.AppendQuery(pt.apply.generic(wrong))(frame)
 
