@@ -98,6 +98,20 @@ def test_written_text_is_a_draft_before_a_search_else_a_response(bm25):
         assert (found.draft, found.response) == (draft, response)
 
 
+def test_a_stage_of_others_is_told_before_it_runs():
+    told = []
+    seen = []
+
+    def respond(turns):
+        seen.append(list(told))
+        return turns.assign(qanswer="Tea.")
+
+    system = System.of(pt.apply.generic(respond), "mine")
+    answering.answer(system, [{"role": "user", "content": "Which tea?"}], tell=told.append)
+    assert len(told) == 1
+    assert seen[-1] == told
+
+
 def test_recorded_completions_are_known_and_cost_nothing():
     first = ikat.dataset("ikat:sample").get_topics().iloc[0]
     found = answer(

@@ -2,6 +2,7 @@
 
 import io
 
+import pyte
 import pyterrier as pt
 import pytest
 from fakes import Types, scripted
@@ -16,6 +17,7 @@ from pyterrier_ikat.live.chat.conversation import Why
 from pyterrier_ikat.live.chat.terminal import _Activity, keyboard
 from pyterrier_ikat.llms import LLM, Ledger, Reply
 from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
+from pyterrier_ikat.progress import _hidden
 from pyterrier_ikat.runs import Log
 
 LEARNED = '[{"message": 1, "words": "Which tea?", "statement": "I ask for tea."}]'
@@ -114,6 +116,38 @@ def test_commands_after_a_turn_show_only_themselves():
     assert "one" in sources
     assert "/sources takes nothing after it: type /sources alone" in sources
     assert shown.endswith("\nundone: Or hot? (1 turn left)\n\n1 turn, not saved\n")
+
+
+class NamedByTurn(pt.Transformer):
+    """Answers with a passage whose id has the number of the turn."""
+
+    def transform(self, inp):
+        docnos = "p" + inp["qturn"].astype(str)
+        return inp.assign(docno=docnos, rank=0, text="words", qanswer="Tea.", used=True)
+
+
+def test_the_sources_shown_are_those_of_the_last_answer():
+    shown = talked(Chat(NamedByTurn()), "Which tea?", "Or hot?", "/sources").rpartition("Tea.")[2]
+    assert "p2" in shown
+    assert "p1" not in shown
+
+
+def test_the_account_of_an_answer_is_shown_with_its_prompts():
+    chat = chat_of("Rooibos.")
+    shown = talked(chat, "Which tea?", "/why")
+    assert " ".join(str(chat.why().account).split()) in " ".join(shown.split())
+
+
+def test_an_answer_is_drawn_as_it_is_written_and_then_erased(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    stream = Terminal()
+    with Screen(stream, width=100).doing("thinking") as activity:
+        assert _hidden.get()  # bars would be drawn over it
+        activity.write("Mint.")
+        assert "Mint." in stream.getvalue()
+    terminal = pyte.Screen(100, 10)
+    pyte.Stream(terminal).feed(stream.getvalue().replace("\n", "\r\n"))
+    assert "".join(terminal.display).strip() == ""
 
 
 def test_the_current_step_is_drawn_with_its_seconds_and_the_end():

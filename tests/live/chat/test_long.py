@@ -1,5 +1,6 @@
 """Conversations longer than a model's context: what a turn sees, by rule."""
 
+import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
@@ -61,6 +62,16 @@ def test_40_turns_show_the_newest_exchanges_and_save_all(tmp_path):
     assert "Question 38?" in backend.prompts[39]
     assert chat.saved == 40
     assert [bool(turn.asked) for turn in chat.turns] == [False] * 39 + [True]
+
+
+def test_an_attempt_that_failed_leaves_no_draft():
+    drafts = Small(10**9)
+    finds = pt.apply.generic(lambda turns: turns.assign(docno="d1", rank=0, score=1.0))
+    steps = ikat.Answer(LLM(drafts)) >> ikat.Rewrite(LLM(Small(900))) >> finds
+    messages = [{"role": role, "content": "x" * 400} for role in ("user", "assistant")]
+    turn = answer(System.of(steps, "s"), [*messages, {"role": "user", "content": "Which tea?"}])
+    assert len(drafts.prompts) == 2
+    assert turn.draft == "Answer 2. ".ljust(40, ".")
 
 
 def test_a_too_long_prompt_halves_the_history_for_good():

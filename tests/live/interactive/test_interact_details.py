@@ -134,14 +134,15 @@ def test_a_system_that_cannot_play_is_named(tmp_path, system, told):
 def test_a_system_of_others_may_respond(tmp_path):
     track = Track((("1-1", "ann", ("Why?",)),))
     play(track, tmp_path / "run", system=Look() >> Three() >> Says())
-    assert [response for *_, response in track.taken] == ["Because."]
+    assert [response for *_, response in track.taken] == ["Because 1-1_1."]
 
 
 class Says(pt.Transformer):
-    """Responds in a column, which nobody can know before."""
+    """Responds in a column, which nobody can know before: it fails with a frame without rows."""
 
     def transform(self, inp):
-        return inp.assign(qanswer="Because.")
+        [qid] = inp["qid"].unique()
+        return inp.assign(qanswer=f"Because {qid}.")
 
 
 def test_a_methods_response_cites_and_a_memory_takes_its_prompts(tmp_path):
@@ -190,6 +191,12 @@ def test_a_system_sees_a_qid_without_white_space(tmp_path):
     track = Track((("green tea", "ann", ("Which?", "And now?")),))
     play(track, tmp_path / "run", system=look >> system_of(Model()))
     assert [row["qid"] for row in look.seen] == ["green-tea_1", "green-tea_2"]
+
+
+def test_words_with_two_blanks_are_answered_once(tmp_path):
+    track = Track((("1-1", "ann", ("Which  tea? ",)),))
+    run = play(track, tmp_path / "run")
+    assert [turn.utterance for turn in run.log.known["1-1"].taken] == ["Which  tea? "]
 
 
 def test_a_response_is_to_this_turn_and_these_words(tmp_path):

@@ -80,6 +80,12 @@ def test_what_is_done_and_told_names_its_turn(tmp_path):
     assert said(track.taken)[-1] == ("2-1", "Where?")
 
 
+def test_steps_are_told_only_to_whom_they_are_for(tmp_path):
+    told = []
+    play(Track((("1-1", "ann", ("Which tea?",)),)), tmp_path / "run", tell=told.append)
+    assert [line.split(":")[0] for line in told] == ["1-1_1 answered"]
+
+
 def test_an_entry_of_a_dump_has_one_response_and_one_text():
     def entry(*responses, topic="7-1_1"):
         return {"metadata": {"topic_id": topic}, "responses": list(responses)}
@@ -104,6 +110,18 @@ def test_an_entry_of_a_dump_has_one_response_and_one_text():
     ):
         with pytest.raises(DataError, match="entry 2 of the server's dump has an unknown form"):
             read_dump([good, bad])
+
+
+@pytest.mark.parametrize(
+    ("kept", "missing"),
+    [([], 1), (["Tea."], 2), (["Tea.", "Mint."], 2), (["Tea.", "Tea."], None)],
+)
+def test_a_dump_has_a_response_for_each_time_it_was_sent(kept, missing):
+    turns = [Turn(1, "Which?", "Tea."), Turn(2, "And now?", "Tea.")]
+    run = SimpleNamespace(dialogue=SimpleNamespace(turns=turns))
+    player = Player(None, run, None, {}, None, None, print, None)
+    forgotten = player._forgotten([Dumped("1-1", "", text) for text in kept])
+    assert (forgotten and forgotten.number) == missing
 
 
 @pytest.mark.parametrize("token", ["", " \n", "a b", "töken", "a\nb"])

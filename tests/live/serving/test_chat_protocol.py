@@ -485,6 +485,16 @@ def test_a_text_written_faster_than_it_is_read_waits_once():
     assert asyncio.run(queued()) == [1, 999, 2, "Mint"]
 
 
+def test_a_step_in_another_thread_is_heard():
+    async def heard():
+        news = News()
+        await asyncio.to_thread(news.tell, "searching")
+        return news.queue.get_nowait()
+
+    # where it is debugged, a loop refuses what other threads do to it
+    assert asyncio.run(heard(), debug=True) == "searching"
+
+
 TOOL = {
     "type": "function",
     "function": {

@@ -238,3 +238,10 @@ def test_titles_of_links_are_short_and_whole(text):
     line = " ".join(text.strip().partition("\n")[0].split())
     assert 0 < len(title) <= 30
     assert title == "d1" or line.startswith(title)
+
+
+def test_an_address_has_its_names_quoted():
+    address = PassageAddresses("https://chat.example.org", "a-token-of-twenty-signs").of(
+        "a&b", "d/1?x#y"
+    )
+    assert address.startswith("https://chat.example.org/passages/d%2F1%3Fx%23y?model=a%26b&sig")

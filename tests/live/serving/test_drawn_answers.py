@@ -155,6 +155,11 @@ def test_each_beginning_is_a_conversation_of_its_own(tmp_path):
     assert (tmp_path / "a" / "topics.json").exists()
 
 
+def test_a_server_that_was_asked_nothing_has_no_topics(tmp_path):
+    SavedConversations(tmp_path, open_served({"a": Talks("Mint.")}, Ledger())).close()
+    assert not (tmp_path / "a" / "topics.json").exists()
+
+
 def test_only_a_wrong_parameter_is_the_client_s_fault(monkeypatch):
     system = open_served({"a": Talks()}, Ledger())["a"]
 

@@ -159,6 +159,10 @@ def test_why_a_response_differs_is_told():
         assert why_changed(Turn(1, "?", "Tea.", more=more)) == why
 
 
+def test_a_line_of_an_answer_stays_a_line():
+    assert as_html(Turn(1, "?", "One\nTwo")) == "<p>One<br />\nTwo</p>\n"
+
+
 def test_long_answers_are_shown_as_they_are():
     assert "<strong>" in as_html(Turn(1, "?", "**tea** " + "x" * 49_000))
     long = as_html(Turn(1, "?", "**tea** <b>" + "x" * 50_000))

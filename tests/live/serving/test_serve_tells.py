@@ -2,6 +2,7 @@
 
 import threading
 
+import httpx
 import pyterrier as pt
 import pytest
 from fakes import scripted
@@ -91,3 +92,17 @@ def test_the_notes_of_a_server_name_what_is_not_usual(monkeypatch, tmp_path):
             server.running(answers, port=port),
         ):
             pass
+
+
+def test_a_limit_of_words_is_for_systems_that_have_one():
+    answers = {"mine": ikat.Answer(scripted()[0])}
+    with pytest.raises(ikat.UsageError, match="words"), server.running(answers, words=3):
+        pass
+
+
+def test_requests_are_logged_only_where_that_is_asked_for(monkeypatch, caplog):
+    monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
+    caplog.set_level("INFO", "uvicorn.access")
+    with server.running({"mine": ikat.Answer(scripted()[0])}) as running:
+        assert httpx.get(f"{running.url}/v1/models", trust_env=False).status_code == 200
+    assert [record for record in caplog.records if record.name == "uvicorn.access"] == []

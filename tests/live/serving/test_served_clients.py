@@ -128,9 +128,11 @@ def test_a_client_of_the_tools_asks_and_searches(url):
                 [one.structured_content for one in found],
                 wrong,
                 client.server_info.version,
+                client.instructions,
             )
 
-    names, answer, (two, single), wrong, version = asyncio.run(go())
+    names, answer, (two, single), wrong, version, about = asyncio.run(go())
+    assert "`model` is one of talks, waits, by default the first." in about
     assert names == ["ask", "search"]
     assert version == importlib.metadata.version("pyterrier_ikat")
     assert answer["answer"].startswith(
