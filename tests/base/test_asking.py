@@ -387,6 +387,20 @@ def test_stand_ins_are_as_long_as_typical_answers(folder, turns):
     assert as_long_as(2, " ") == "words words"
 
 
+class StandsForAModel:
+    """Has the method ``ask`` of a model."""
+
+    def ask(self, requests):
+        return []
+
+
+def test_what_stands_for_a_model_is_asked_itself():
+    stand_in = StandsForAModel()
+    assert as_llm(stand_in) is stand_in
+    with pytest.raises(UsageError):
+        as_llm(StandsForAModel)
+
+
 def test_the_same_text_is_one_model_until_its_place_changes(tmp_path, monkeypatch):
     spec = "openai:gpt-4o cache=none api_key_env=MY_KEY"
     monkeypatch.setenv("MY_KEY", "x")

@@ -215,6 +215,7 @@ def test_a_row_that_is_taken_is_not_cleared_at_the_end(monkeypatch, line):
         sys.stderr.write("left")
         before = error.getvalue()
     assert error.getvalue() == before
+    assert line.bar is None
     with doing("again"):
         assert "again" in error.getvalue()
 
