@@ -139,11 +139,7 @@ def test_docnos_may_be_numbers():
 
 
 TestInterleave = pt.testing.transformer_test_class(ikat.Interleave)
-
-
 TestUnion = pt.testing.transformer_test_class(ikat.Union)
-
-
 TestRRF = pt.testing.transformer_test_class(ikat.RRF)
 
 

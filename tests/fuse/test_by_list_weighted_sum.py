@@ -299,8 +299,6 @@ def test_columns_that_a_fusion_needs_are_named(lacking):
 
 
 TestWeightedSum = pt.testing.transformer_test_class(ikat.WeightedSum)
-
-
 TestWeightedSumOfSystems = pt.testing.transformer_test_class(
     lambda: ikat.WeightedSum(Finds({}), Finds({}), weights=[1, 2])
 )

@@ -315,15 +315,11 @@ def test_the_worked_example():
 
 
 words = st.text("abcde", min_size=1, max_size=4)
-
-
 lists_of_turn = st.lists(
     st.tuples(words, st.lists(st.sampled_from("uvwxyz"), unique=True, min_size=1)),
     min_size=1,
     max_size=4,
 )
-
-
 turns_of_lists = st.dictionaries(
     st.sampled_from(["9-1_1", "9-1_2", "9-1_10"]), lists_of_turn, min_size=1
 )
@@ -586,6 +582,4 @@ def test_a_mean_has_the_scorers_that_it_was_given():
 TestRerankAgainst = pt.testing.transformer_test_class(
     lambda: ikat.RerankAgainst(ikat.CrossEncoder("m"), "qanswer")
 )
-
-
 TestMeanScore = pt.testing.transformer_test_class(lambda: ikat.MeanScore([ikat.BiEncoder("m")]))

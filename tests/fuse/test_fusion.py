@@ -29,19 +29,13 @@ from pyterrier_ikat.llms.failures import BatchUnderWay, Waiting
 from pyterrier_ikat.show import draw
 
 pytestmark = pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
-
-
 PLAIN = {
     ikat.Interleave: round_robin,
     ikat.Union: round_robin,
     ikat.RRF: plain_rrf,
     ikat.WeightedSum: by_rank,
 }
-
-
 FUSIONS = pytest.mark.parametrize("fusion", PLAIN, ids=lambda fusion: fusion.__name__)
-
-
 found_by_branch = st.lists(
     st.dictionaries(
         st.sampled_from("tu"), st.lists(st.sampled_from("abcdef"), unique=True, max_size=5)
@@ -49,8 +43,6 @@ found_by_branch = st.lists(
     min_size=1,
     max_size=3,
 )
-
-
 two_queries = (
     pt.apply.generic(lambda turns: turns.assign(qsubqueries=[["a", "b"]] * len(turns)))
     >> ikat.ExplodeQueries()

@@ -264,8 +264,6 @@ FUSIONS = [
     ikat.RerankAgainst(Table(), "qanswer"),
     ikat.MeanScore([Table()]),
 ]
-
-
 EVERY_FUSION = pytest.mark.parametrize("fusion", FUSIONS, ids=lambda fusion: type(fusion).__name__)
 
 

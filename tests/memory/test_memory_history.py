@@ -313,8 +313,6 @@ WORDS = [
     "ok?",
     "is",
 ]
-
-
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join)
 
 

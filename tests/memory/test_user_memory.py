@@ -196,8 +196,6 @@ HOSTILE = [
     "%s",
     "'; --",
 ]
-
-
 names = st.sampled_from(HOSTILE) | st.text(
     st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6
 )
@@ -260,8 +258,6 @@ STEPS = {
     "undo": lambda memory, session, text, when: memory.undo("u1", session, when=when),
     "forget": forget_first,
 }
-
-
 changes = st.tuples(
     st.sampled_from(["learn", "learn", *STEPS]),
     st.sampled_from("abc"),

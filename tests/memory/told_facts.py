@@ -5,14 +5,8 @@ import re
 from itertools import cycle
 
 LYON = "I live in Lyon."
-
-
 OSLO = "I live in Oslo."
-
-
 DOG = "I own a dog."
-
-
 TEA = "I like tea."
 
 

@@ -46,8 +46,6 @@ def random_words(number):
 
 
 PAIRS = [(random_words(3), random_words(2 + number % 17)) for number in range(100)]
-
-
 HARD = [
     ("", ""),
     ("tea", ""),
@@ -56,8 +54,6 @@ HARD = [
     ("rooibos", "no \u00e9 unknown"),
     ("tea", "[SEP] yes [PAD] tea"),
 ]
-
-
 NEAR = 0.95
 """Correlation with single precision.
 

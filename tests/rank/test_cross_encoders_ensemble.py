@@ -124,8 +124,6 @@ def test_a_score_that_is_not_finite_names_scorer_and_passage(bad):
 
 
 SCORE = st.floats(-1e6, 1e6).map(lambda score: round(score, 3))
-
-
 LISTS = st.lists(
     st.dictionaries(st.tuples(st.sampled_from("tuv"), st.sampled_from("abcdefg")), SCORE),
     min_size=1,

@@ -21,8 +21,6 @@ from pyterrier_ikat.rank import llm_rerankers
 from pyterrier_ikat.rank.llm_rerankers import WindowedTurn, permutation, windows
 
 _llm = ikat.llm("recorded:sample")
-
-
 TestListwise = pt.testing.transformer_test_class(lambda: ikat.ListwiseRerank(_llm))
 
 

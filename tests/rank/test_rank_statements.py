@@ -15,8 +15,6 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import IkatError
 
 PTKB = {"D1:1": "red tea", "D1:2": "green tea tea", "D2:1": "a tram"}
-
-
 FACTS = {"D2:1%p0": "I drive trams", "D1:2%p0": "I drink tea", "D1:2%p1": "I own a tram"}
 
 

@@ -293,17 +293,9 @@ def test_re_rankers_have_their_documented_defaults():
 
 
 TestCrossEncoder = pt.testing.transformer_test_class(lambda: ikat.CrossEncoder("m"))
-
-
 TestBiEncoder = pt.testing.transformer_test_class(lambda: ikat.BiEncoder("m"))
-
-
 TestMonoT5 = pt.testing.transformer_test_class(ikat.MonoT5)
-
-
 TestColBERT = pt.testing.transformer_test_class(lambda: ikat.ColBERT("not-loaded"))
-
-
 TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)
 
 
@@ -311,8 +303,6 @@ TestEnsemble = pt.testing.transformer_test_class(ikat.Ensemble)
 
 
 TEXT = st.text(alphabet="ab\x00\ud800", max_size=2)
-
-
 CALLS = st.lists(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12), min_size=1, max_size=4)
 
 

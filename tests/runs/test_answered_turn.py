@@ -26,11 +26,7 @@ FOUND = pd.DataFrame(
         "text": [f"text {docno}" for docno in "gfedcba"],
     }
 )
-
-
 BEST_FIVE = tuple(ShownPassage(docno, f"text {docno}") for docno in "abcde")
-
-
 ONE = FOUND.tail(1)
 
 

@@ -375,8 +375,6 @@ def test_a_ranking_without_its_checksum_is_refused(tmp_path):
 
 
 WHOLE = gzip.compress(b'{"qid": "1_1"}\n' * 50, mtime=0)
-
-
 STAGES = {
     "cut short": WHOLE[:-12],
     "no gzip": b'{"qid": "1_1"}\n',

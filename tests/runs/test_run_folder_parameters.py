@@ -33,8 +33,6 @@ def test_frames_of_other_rows_or_order_have_other_checksums():
 
 
 DIGEST = "0123456789abcdef" * 4
-
-
 OTHER_DIGEST = "fedcba9876543210" * 4
 
 

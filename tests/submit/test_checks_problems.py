@@ -18,8 +18,6 @@ from pyterrier_ikat.submit import validate
 from pyterrier_ikat.submit.checks import find_statement_id
 
 PASSAGES = "responses[0].passage_provenance"
-
-
 STATEMENTS = "responses[0].ptkb_provenance"
 
 

@@ -58,32 +58,14 @@ def several(*changes):
 
 # Places in a document of 2023 and 2024: a turn, its response, the passages and statements of it
 T = ("turns", 0)
-
-
 R = ("turns", 0, "responses", 0)
-
-
 P = (*R, "passage_provenance")
-
-
 S = (*R, "ptkb_provenance")
-
-
 A = (0, "responses", 0)  # and the response of a line of 2025
-
-
 BOTH = (2023, 2024)
-
-
 ALL = (2023, 2024, 2025)
-
-
 PASSAGES = "responses[0].passage_provenance"
-
-
 STATEMENTS = "responses[0].ptkb_provenance"
-
-
 LONG = "word " * 251
 
 
@@ -227,11 +209,7 @@ CASES = [
     ((2025,), edit((*A, "ptkb_provenance"), ["I ski."] * 2), "1", STATEMENTS, "2 times"),
     ((2025,), edit((*A, "ptkb_provenance"), ["I drink tea."] * 2), "1", STATEMENTS, "2 times"),
 ]
-
-
 NEW = "new ones, from the user's"
-
-
 WARNED = [
     (
         (2024,),
@@ -296,8 +274,6 @@ WARNED = [
     ((2025,), edit((*A, "ptkb_provenance", 0), "I ski."), "1", f"{STATEMENTS}[0]", NEW),
     ((2025,), edit((*A, "ptkb_provenance", 0), ""), "1", f"{STATEMENTS}[0]", NEW),
 ]
-
-
 EACH = []
 
 

@@ -23,8 +23,6 @@ from pyterrier_ikat.submit import (
 )
 
 RANKED = 12
-
-
 HEADER = {2023: {}, 2024: {}, 2025: {"team": "team1"}}
 
 
