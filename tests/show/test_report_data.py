@@ -337,3 +337,10 @@ def test_no_text_begins_an_element_or_a_comment_in_a_script():
 
 def test_names_in_the_script_of_a_page_are_replaced_too():
     assert "\\u0000" not in Report.of(content(names=["a\x00"])).html
+
+
+def test_a_label_is_written_as_a_whole_number():
+    step = ShownStep(passages=[ListedPassage(1, "a", None, label=2.0)])
+    page = content(groups=[Group("1", [Unit("1_1", 1, [Side([step])])])])
+    [side] = turns(page)["turns"][0]["sides"]
+    assert json.dumps(side["steps"][0]["passages"][0]) == '{"rank": 1, "text": 0, "label": 2}'

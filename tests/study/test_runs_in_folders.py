@@ -425,11 +425,10 @@ def test_what_has_no_key_counts_in_its_own_batch(tmp_path):
     assert pd.read_csv(tmp_path / "x" / "ledger.csv")["fallbacks"].tolist() == [1]
 
 
-def test_a_stage_that_cannot_be_identified_is_named_once(tmp_path):
-    keeps = pt.apply.generic(lambda rows: rows)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            run({"x": keeps >> Finds() >> keeps}, tmp_path)
-    [message] = [str(each.message) for each in told if each.category is AlikeWarning]
-    assert message.count("stage pt.apply") == 1
+def test_models_of_one_name_that_cannot_be_identified_are_named_once(tmp_path):
+    models = [llm(Scripted("tea", "milk", "ale")) for _ in range(2)]
+    system = {"x": ikat.Rewrite(models[0]) >> ikat.Answer(models[1]) >> Finds()}
+    run(system, tmp_path)
+    with pytest.warns(AlikeWarning) as told:
+        run(system, tmp_path)
+    assert str(told[0].message).count("model Scripted") == 1
