@@ -371,3 +371,17 @@ def test_a_system_that_found_no_judged_turn_is_not_tested(tmp_path):
     assert tested
     assert rows.loc["y", tested].notna().all()
     assert rows.loc["z", tested].isna().all()
+
+
+def test_a_repeated_system_that_found_no_judged_turn_is_not_tested(tmp_path):
+    (first, _), (second, _) = scripted(*["tea"] * 6), scripted(*["tea"] * 6)
+    systems = {
+        "x": ikat.Rewrite(first) >> Finds(),
+        "z": ikat.Rewrite(second) >> Finds(t1_1=[], t1_2=[]),
+    }
+    done = run(systems, tmp_path, measures=["P@1"], baseline="x", unit="turn", repeats=2)
+    rows = done.table.set_index("name")
+    assert rows["P(rel=1)@1"].tolist() == [0.5, 0.0]
+    tested = [name for name in rows.columns if "p-value" in name]
+    assert tested
+    assert rows.loc["z", tested].isna().all()
