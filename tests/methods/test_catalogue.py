@@ -10,14 +10,7 @@ from methods.defined import system
 import pyterrier_ikat as ikat
 from pyterrier_ikat import methods
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.methods import (
-    METHODS,
-    TABLES,
-    PublishedTable,
-    find,
-    methods_of,
-    published,
-)
+from pyterrier_ikat.methods import METHODS, TABLES, PublishedTable, find, methods_of, published
 from pyterrier_ikat.methods.catalogue import (
     calls_per_turn,
     catalogue_position,

@@ -9,10 +9,7 @@ from methods.defined import DEEP, PLAIN, Finds, of_queries
 import pyterrier_ikat as ikat
 from pyterrier_ikat import methods
 from pyterrier_ikat.evaluation.experiment_table import table as experiment_table
-from pyterrier_ikat.methods import (
-    METHODS,
-    Method,
-)
+from pyterrier_ikat.methods import METHODS, Method
 from pyterrier_ikat.methods.definition import (
     StandIn,
     _deciding_settings,

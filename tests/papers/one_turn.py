@@ -7,9 +7,7 @@ from fakes import ByPrompt
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.published import (
-    PAPERS,
-)
+from pyterrier_ikat.papers.published import PAPERS
 
 PTKB = {"1": "I am vegan.", "2": "I own a dog."}
 

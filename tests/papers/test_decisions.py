@@ -10,27 +10,13 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import ByPrompt
-from papers.one_turn import (
-    CHAT,
-    PARTICIPANTS,
-    PTKB,
-    Score,
-    Search,
-    deviations,
-    run,
-)
+from papers.one_turn import CHAT, PARTICIPANTS, PTKB, Score, Search, deviations, run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.public_outputs import OUTPUTS, turn_lists
 from pyterrier_ikat.methods import METHODS, TABLES, find
 from pyterrier_ikat.papers.paper_scores import UserJudgements
-from pyterrier_ikat.papers.published import (
-    GPT_35,
-    MISSING,
-    PAPERS,
-    find_table,
-    keys_of,
-)
+from pyterrier_ikat.papers.published import GPT_35, MISSING, PAPERS, find_table, keys_of
 from pyterrier_ikat.papers.table import PaperTable
 
 

@@ -23,11 +23,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.statements import choose
 from pyterrier_ikat.methods import METHODS, TABLES
 from pyterrier_ikat.papers.paper_scores import UserJudgements, response_judges
-from pyterrier_ikat.papers.published import (
-    MISSING,
-    STATEMENTS_NIST,
-    find_table,
-)
+from pyterrier_ikat.papers.published import MISSING, STATEMENTS_NIST, find_table
 from pyterrier_ikat.papers.table import PaperTable
 
 

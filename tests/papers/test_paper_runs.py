@@ -12,11 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import read_turns
 from pyterrier_ikat.methods import METHODS
-from pyterrier_ikat.papers.published import (
-    PAPERS,
-    find_table,
-    options_of,
-)
+from pyterrier_ikat.papers.published import PAPERS, find_table, options_of
 from pyterrier_ikat.papers.reproduction import Reproduction
 
 

@@ -12,10 +12,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.methods import find
 from pyterrier_ikat.papers import Reproduction, find_table, reproduction
-from pyterrier_ikat.papers.reproduction import (
-    _averaged,
-    _make_index,
-)
+from pyterrier_ikat.papers.reproduction import _averaged, _make_index
 from pyterrier_ikat.runs import RunFolder
 
 

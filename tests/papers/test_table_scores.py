@@ -22,11 +22,7 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.methods import find
 from pyterrier_ikat.methods.catalogue import NIST, PublishedTable
 from pyterrier_ikat.papers.paper_scores import Judgements, our_measures
-from pyterrier_ikat.papers.published import (
-    GPT_35,
-    Row,
-    find_table,
-)
+from pyterrier_ikat.papers.published import GPT_35, Row, find_table
 from pyterrier_ikat.papers.table import PaperTable, published_tables
 
 
