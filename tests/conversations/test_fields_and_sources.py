@@ -155,6 +155,8 @@ def test_each_unread_field_is_told_once():
         ("line 2", ["x"]),
         ("line 3", ["x", "y", "z"]),
         ("line 4", ["z"]),
+        ("line 5", ["w"]),
+        ("line 6", ["x", "z"]),
     ]
     with pytest.warns(CollectionWarning) as told:
         [unread.tell(line, names) for line, names in found]
@@ -162,6 +164,7 @@ def test_each_unread_field_is_told_once():
     assert said == [
         "a.jsonl, line 2: nothing reads the field x",
         "a.jsonl, line 3: nothing reads the fields y, z",
+        "a.jsonl, line 5: nothing reads the field w",
     ]
 
 

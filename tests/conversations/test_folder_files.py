@@ -282,6 +282,18 @@ def test_the_turns_of_an_object_have_an_index_of_their_own():
     assert topics["qid"].tolist() == ["a", "b"]
 
 
+def test_the_number_of_a_turn_counts_the_questions_before_it():
+    question = {"role": "user", "content": "Tea?"}
+    answer = {"role": "assistant", "content": "Green."}
+
+    class Silent(Own):
+        def get_topics(self):
+            histories = [[question, question], [question, answer, answer]]
+            return super().get_topics().assign(qhistory=histories)
+
+    assert GivenDataset(Silent()).get_topics()["qturn"].tolist() == [3, 2]
+
+
 def test_an_object_keeps_what_it_has():
     source = Whole()
     own = GivenDataset(source)
@@ -379,6 +391,7 @@ def test_turns_are_chosen_in_any_form_in_the_order_of_the_known(tmp_path, monkey
     monkeypatch.setenv("HOME", str(tmp_path))
     assert read_turns("~/turns.txt", KNOWN, "mine") == chosen
     assert read_turns("1-1_2", KNOWN, "mine") == ["1-1_2"]
+    assert read_turns([7], ["6", "7"], "mine") == ["7"]
 
     class PathOfAnother:
         def __fspath__(self):

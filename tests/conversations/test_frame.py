@@ -194,6 +194,8 @@ def test_turns_without_a_passage_are_told_once_each():
     ]
     assert told(turns, [1, 1, 2]) == []
     with without_result_warnings():
+        with without_result_warnings():
+            assert told(turns, [0, 0, 0]) == []
         assert told(turns, [0, 0, 0]) == []
     sub_queries = pd.DataFrame({"qid": ["a::0", "a::1", "b::0"], "qid_0": ["a", "a", "b"]})
     assert told(sub_queries, [0, 5, 0]) == [
