@@ -107,7 +107,7 @@ def test_statements_are_named_by_texts_and_missing_ones_omitted():
     for wrong in (True, 1.0, None):
         with pytest.raises(UsageError, match="id"):
             statement_id(wrong)
-    for wrong in ("a", {"1": 5}, ["a", None], 5):
+    for wrong in ("a", "", 0, False, {"1": 5}, ["a", None], 5):
         with pytest.raises(UsageError, match="ptkb="):
             statements_of(wrong)
 

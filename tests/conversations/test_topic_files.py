@@ -124,6 +124,10 @@ CASES = {
         turn_with("ptkb_provenance", [7]),
         "turn 2: the ptkb has no gold statement 7: give the id or the exact words",
     ),
+    "part of a statement": (
+        turn_with("ptkb_provenance", ["I like"]),
+        'turn 2: the ptkb has no gold statement "I like"',
+    ),
     "passage": (turn_with("response_provenance", ["d 1"]), 'turn 2: the name "d 1"'),
     "response of no text": (turn_with("response", 0), "turn 2: response is 0, not a text"),
     "true": (broken(lambda item: item.update(number=True)), "the name true can't be part"),
