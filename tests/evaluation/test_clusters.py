@@ -98,7 +98,8 @@ def test_conversations_are_those_of_frames_that_know_all(conversations, names, s
     frame = pd.DataFrame(
         {"qid": list(conversations), "qconversation": list(conversations.values())}
     )
-    found = find_clusters(["1_1", "1_2"], frames=[frame[["qid"]], frame.astype(object)])
+    others = [frame[["qid"]], frame[["qconversation"]]]
+    found = find_clusters(["1_1", "1_2"], frames=[*others, frame.astype(object)])
     assert (found.unit, found.names, found.source) == ("conversation", names, source)
 
 

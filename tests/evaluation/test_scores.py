@@ -173,7 +173,7 @@ def test_given_judgements_come_before_folders_and_datasets(teas, tmp_path):
 
 
 def test_turns_sort_by_each_of_their_numbers():
-    ordered = ["9-1_3", "9-1_12", "9-10_1", "10-1_1", "a", "b2", "b10"]
+    ordered = ["9-1_3", "9-1_12", "9-10_1", "10-1_1", "999_1", "1234_1", "a", "b2", "b10"]
     assert sorted(ordered[::-1], key=natural_key) == ordered
     assert sorted(sorted(ordered), key=natural_key) == ordered
 
