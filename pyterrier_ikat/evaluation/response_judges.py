@@ -13,14 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 from ..arguments import is_missing
 from ..completions.json_answers import WHOLE, YES_NO, choice_of, list_of
 from ..completions.kinds import Kind, verdict
 from ..completions.verdicts import Verdict, read_choice, read_numbers, read_score, read_yes_no
-from ..conversations.frame import histories, personas, values, with_columns
-from ..errors import UsageError, counted
+from ..conversations.frame import histories, personas, row_name, values, with_columns
+from ..errors import DataError, UsageError, counted
 from ..llm_operator import AsksLLM
 from ..llms import LLMFailure, Request
 from ..prompts import history_text, ptkb_text
@@ -548,6 +549,21 @@ class CitedSentences(PlainJudge):
     needs = ("qcitations",)
     basis = ""
 
+    def judge(self, responses: pd.DataFrame) -> list[Assessment]:
+        """Score the responses of a frame with ``qcitations``.
+
+        Raises:
+            DataError: naming the turn, when ``qcitations`` have another form.
+        """
+        for row, citations in enumerate(values(responses, "qcitations")):
+            if citations is not None and not _are_citations(citations):
+                raise DataError(
+                    f"{row_name(responses, row)}: qcitations is {repr(citations)[:80]}: give a "
+                    "list of dicts with sentence, docnos and unknown, as ikat.Respond(llm, "
+                    "cite=True) writes"
+                )
+        return super().judge(responses)
+
     def assess(self, row: dict[str, Any]) -> Assessment:
         """The share, by the response's ``qcitations``."""
         citations = row["qcitations"]
@@ -563,6 +579,19 @@ class CitedSentences(PlainJudge):
         cited = sum(len(entry["docnos"]) > 0 for entry in sentences)
         reason = f"{cited} of {counted(len(sentences), 'sentence')} with a citation"
         return Assessment(cited / len(sentences), reason)
+
+
+def _are_citations(citations: Any) -> bool:
+    """Tell whether this is a list of dicts, each with a sentence and what it cites."""
+    if not isinstance(citations, list | tuple):
+        return False
+    for entry in citations:
+        if not isinstance(entry, Mapping) or not isinstance(entry.get("sentence"), str):
+            return False
+        for name in ("docnos", "unknown"):
+            if not isinstance(entry.get(name), list | tuple | np.ndarray):
+                return False
+    return True
 
 
 class ExistingCitations(CitedSentences):

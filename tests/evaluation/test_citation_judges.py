@@ -1,9 +1,11 @@
 """Judges that read a response's own citations, and what they are given, worked out by hand."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import CitedSentences, ExistingCitations, RougeL, TokenF1
 from pyterrier_ikat.evaluation.response_judges import (
     AnswerEquivalence,
@@ -49,6 +51,31 @@ def test_shares_of_sentences_and_citations(entries, sentences, citations):
     assert judged["outcome"].tolist() == outcomes
     means = response_means(judged).set_index("judge")
     assert means.index.tolist() == ["cited sentences", "existing citations"]
+
+
+@pytest.mark.parametrize("judge", [CitedSentences(), ExistingCitations()])
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "d1",
+        {"sentence": "Tea.", "docnos": ["d1"], "unknown": []},
+        ["Tea."],
+        [entry("Tea.", "d1"), {"sentence": "Mint.", "docnos": ["d1"]}],
+        [{"sentence": "Tea.", "docnos": "d1", "unknown": []}],
+        [{"sentence": "Tea.", "docnos": ["d1"], "unknown": 7}],
+        [{"sentence": None, "docnos": ["d1"], "unknown": []}],
+    ],
+)
+def test_citations_of_another_form_are_refused(judge, cell):
+    frame = pd.DataFrame({"qid": ["1_1", "1_2"], "qcitations": column([[entry("Tea.")], cell])})
+    with pytest.raises(DataError, match="^turn 1_2: qcitations is .*: give a list of dicts"):
+        judge.judge(frame)
+
+
+def test_citations_may_be_arrays():
+    cells = column([np.array([entry("Tea.") | {"docnos": np.array(["d1"])}], dtype=object)])
+    frame = pd.DataFrame({"qcitations": cells})
+    assert CitedSentences().judge(frame)[0].value == 1.0
 
 
 def test_a_response_has_its_citations_and_the_passages_it_used():
