@@ -431,6 +431,9 @@ def test_turns_on_both_sides_are_told_and_on_one_side_not():
     told = r"run a lacks 2 judged turns, counted 0 \(1_2, 1_3\), and has 1 turn .* judged \(9_9\)"
     with pytest.warns(OtherTurnsWarning, match=told):
         warn_of_other_turns("run a", ["9_9", "1_1"], ["1_3", "1_1", "1_2"])
+    told = r"counted 0 \(1_2\), and has 4 turns .* not judged \(5_1, 6_1, 7_1, 8_1\)"
+    with pytest.warns(OtherTurnsWarning, match=told):
+        warn_of_other_turns("run a", ["7_1", "5_1", "8_1", "6_1"], ["1_2"])
 
 
 def test_a_measure_of_a_file_is_called_by_the_name_that_was_given(tmp_path):
