@@ -162,6 +162,7 @@ def test_beyond_65536_passages_the_better_rank_still_counts():
         (["ab", "ab", "ab"], None, "ab"),
         (["aab"], None, "ab"),
         (["abc", "abd"], 9, "abcd"),
+        (["xa", "x", "c"], None, "xca"),  # the third has its turn though the second ended
     ],
 )
 def test_lists_take_turns_with_their_next_new_passage(lists, num_results, expected):

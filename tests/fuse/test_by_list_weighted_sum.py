@@ -179,7 +179,7 @@ def test_the_largest_scores_and_weights_stay_apart():
             assert len(set(np.array(list(found.values()), dtype=np.float32))) == 3
 
 
-@pytest.mark.parametrize("weights", [[1], [1, 2, 3], [1, -1], [0, 0], [1, float("nan")]])
+@pytest.mark.parametrize("weights", [[], [1], [1, 2, 3], [1, -1], [0, 0], [1, float("nan")]])
 def test_weights_that_are_not_one_number_per_branch_are_refused(weights):
     with pytest.raises(
         ikat.UsageError,
@@ -263,6 +263,16 @@ def test_sums_of_negative_scores_that_differ_by_rounding_tie():
     second = [("top", 0.0), ("x", -0.1), ("y", -0.1), ("end", -9.0)]
     third = [("top", 0.0), ("y", -0.5), ("x", -0.7), ("end", -9.0)]
     found = fused_by_hand(first, second, third, normalise="none")
+    assert list(found) == ["top", "x", "y", "end"]
+
+
+def test_equal_sums_of_large_scores_tie():
+    """.1 + .2 and .3 + 0 above two millions, of which 64 bits keep nine decimals."""
+    least = 1e6
+    first = [("top", least + 1), ("x", least + 0.1), ("y", least + 0.3), ("end", least)]
+    second = [("top", least + 1), ("x", least + 0.2), ("y", least), ("end", least)]
+    assert (least + 0.1 - least) + (least + 0.2 - least) < least + 0.3 - least
+    found = fused_by_hand(first, second, normalise="none")
     assert list(found) == ["top", "x", "y", "end"]
 
 

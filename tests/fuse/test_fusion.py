@@ -346,6 +346,25 @@ def test_columns_that_a_fusion_reads_are_known():
     assert {"docno", "text"} <= set(columns)
 
 
+class ReadsEither(Table):
+    """A re-ranker of texts or, as well, of titles."""
+
+    def transform_inputs(self):
+        return [["qid", "query", "text"], ["qid", "query", "title"]]
+
+
+def test_of_a_choice_of_columns_the_first_is_needed():
+    assert ikat.RRF(ReadsEither()).transform_inputs() == [["qid", "query", "text"]]
+
+
+def test_a_branch_that_says_nothing_of_its_columns_needs_none():
+    def fails(rows):
+        raise ZeroDivisionError
+
+    fused = ikat.RRF(pt.apply.generic(fails))
+    assert fused.transform_inputs() == [["qid", "query"]]
+
+
 def test_texts_are_given_unless_nobody_reads_them():
     fused = ikat.RRF(Finds({"t": "xy"}), Finds({"t": "yz"}))
     assert fused(TURNS[:1])["text"].tolist() == ["text of y", "text of x", "text of z"]

@@ -32,6 +32,7 @@ from pyterrier_ikat.fuse.subqueries import (
     sort_lists,
     sum_shares,
 )
+from pyterrier_ikat.lost_columns import LostColumns, LostColumnsWarning
 
 # Rows out of order: turn u begins, and t's second list stands before its first.
 ROWS_OUT_OF_ORDER = [
@@ -159,9 +160,18 @@ def test_each_list_has_the_weight_of_its_sub_query():
     assert read_weights(zero, lists).tolist() == [0.0, 1.0, 0.0, 1.0]
 
 
+def test_weights_that_another_stage_dropped_are_told():
+    frame = frame_of(ROWS_OUT_OF_ORDER, {0: 0.25, 1: 2.0})
+    drops = pt.apply.generic(lambda rows: rows.drop(columns="qweight"))
+    lost = LostColumns("mine", drops, frame, set())
+    told = pytest.warns(LostColumnsWarning, match="an operator would read qweight")
+    with lost.watching(), told:
+        read_weights(drops(frame), read_lists(frame))
+
+
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_the_first_sub_query_with_a_wrong_weight_is_named(wrong):
-    frame = expanded({"s": ["a"], "t": ["a", "b"], "u": ["a", "b"]})
+    frame = expanded({"s": ["abc"], "t": ["a", "b"], "u": ["a", "b"]})
     weights = {"s::0": 1.0, "t::0": 1.0, "t::1": 2.0, "u::0": 5.0, "u::1": wrong}
     frame["qweight"] = [weights[qid] for qid in frame["qid"]]
     with pytest.raises(DataError, match="the weights of u::"):
@@ -215,6 +225,16 @@ def test_a_frame_made_by_hand_has_its_queries_in_query_0():
     turns = restore_turns(expanded({"t": ["a"], "u": ["b"]}), numbers(1))
     assert turns[["qid", "query", "docno"]].values.tolist() == [["u", "u?", "b"]]
     assert ikat.RRF(k=0)(expanded({"t": ["a", "a"]}))["score"].tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("subs", "most"), [([0, 1, 0], 2), ([0], 1), ([0, 3, 1], 4), ([], 1), (None, 1)]
+)
+def test_the_most_sub_queries_of_a_turn_are_counted(subs, most):
+    frame = pd.DataFrame({"qid": ["t"]})
+    if subs is not None:
+        frame = pd.DataFrame({"qid_0": ["t"] * len(subs), "qsub": subs})
+    assert subqueries.most_sub_queries(frame) == most
 
 
 def test_in_a_plan_each_turn_is_one_row():

@@ -157,6 +157,7 @@ def test_statements_are_rows_with_the_columns_of_their_turn():
         "score": [2.0, 1.0],
         "rank": [0, 1],
     }
+    assert listed.index.tolist() == [0, 1]
     numbered = frame.rename(columns={"other": 5})
     assert ikat.ListStatements()(numbered).equals(listed)
     assert len(ikat.ListStatements()(two_turns())) == 0  # nobody's statements are known
@@ -188,6 +189,12 @@ def test_a_statement_without_a_finite_score_is_named(scores):
         ikat.RankStatements(by_id(scores))(two_turns(qptkb=[FOUR_STATEMENTS, None]))
 
 
+def test_a_scorer_of_statements_has_to_give_scores():
+    bare = pt.apply.generic(lambda rows: rows.assign(rank=0))
+    with pytest.raises(pt.validate.InputValidationError, match="score"):
+        ikat.RankStatements(bare)(turns("tea"))
+
+
 def test_turns_to_choose_statements_for_are_checked():
     ranker = ikat.RankStatements(by_id({}))
     with pytest.raises(ikat.DataError, match="t"):
@@ -215,6 +222,7 @@ def test_source_turns_have_the_best_statements_score_and_columns():
         ["t", "D2", 7.0, 2, "of D2%p7"],
         ["u", "D2", 9.0, 0, "of D2%p0"],
     ]
+    assert found.index.tolist() == [0, 1, 2, 3]
     tied = ikat.SourceTurns()(frame.assign(score=1.0))
     assert tied["docno"].tolist() == ["D1", "D3", "D2", "D2"]  # in their order, so not equal
     assert tied["score"].iloc[0] > tied["score"].iloc[1] > tied["score"].iloc[2]

@@ -472,6 +472,8 @@ def test_only_what_decides_no_score_shares_the_kept_ones(
     (tmp_path / "m" / "weights").write_text("trained further")
     assert asked() == whole
     assert asked() == []
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
+    assert asked() == []  # they are in the file
 
 
 # Twelve systems

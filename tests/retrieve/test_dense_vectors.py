@@ -359,13 +359,14 @@ def test_an_index_without_lookup_is_no_flexindex(words, tmp_path, monkeypatch):
     assert len(index.dense().search("tea")) == 3
 
 
-def test_the_best_is_found_where_a_product_in_32_bits_loses_it(tmp_path, monkeypatch):
-    """The product of a is 1. Beside 1e8 a sum in 32 bits loses it, in any order."""
+@pytest.mark.parametrize("scale", [1, 1e-12])
+def test_the_best_is_found_where_a_product_in_32_bits_loses_it(tmp_path, monkeypatch, scale):
+    """The product of a is the scale. Beside 1e8 a sum in 32 bits loses it, in any order."""
     monkeypatch.setattr(vectors_module, "SAMPLED_VECTORS", 1)  # lengths are looked up by blocks
-    vectors = np.array([[1e8, 1, 1e8, -1e8, -1e8], [0.5, 0, 0, 0, 0]])
+    vectors = np.array([[1e8, 1, 1e8, -1e8, -1e8], [0.5, 0, 0, 0, 0]]) * scale
     index = vectors_in(tmp_path / "v", vectors, "ab")
     [found] = index.rankings(np.ones((1, 5), dtype=np.float32), 1)
-    assert (found.docnos, found.scores.tolist()) == (["a"], [1.0])
+    assert (found.docnos, found.scores.tolist()) == (["a"], [np.float32(scale)])
 
 
 def test_without_npids_nothing_is_encoded(words, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Parts of engines without a whole index: PISA's files, postings, FlexIndex, parts of texts."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -101,6 +102,16 @@ def test_output_is_silent_inside_alone_also_after_an_error(capfd):
     sys.stdout.flush()
     assert capfd.readouterr() == ("before\nafter", "")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.linux
+def test_what_c_has_buffered_inside_is_silent_too(capfd):
+    libc = ctypes.CDLL(None)
+    libc.fflush(None)
+    with pisa._quiet():
+        libc.puts(b"inside")
+    libc.fflush(None)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_counts_are_the_first_numbers_of_files(tmp_path):

@@ -376,6 +376,15 @@ def test_a_fork_leaves_the_process_to_its_owner(process):
     assert process.pid == first
 
 
+def test_a_fork_waits_for_no_question_of_its_owner(folder):
+    process = LuceneProcess(str(folder), None)
+    with process._lock:  # of another thread, at the moment of the fork
+        forgotten = process._lock
+        process.forget()
+        assert not process._lock.locked()
+    assert process._lock is not forgotten
+
+
 def test_only_its_owner_ends_a_process():
     child = subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -59,8 +59,9 @@ def test_blank_texts_ask_no_model():
     [(0.004, 0), (0.006, 1), (0.014, 1), (0.016, 2), (-1.0, 0), (3.14159, 314), (90.0, 9000)],
 )
 def test_a_weight_is_rounded_to_hundredths_and_positive(weight, impact):
-    found = encode_texts(Fixed((weight, 1.0, 1.0)), ["a c"], of="query").toarray()
-    assert found.tolist() == [[impact, 0, 100]]
+    found = encode_texts(Fixed((weight, 1.0, 1.0)), ["a c"], of="query")
+    assert found.toarray().tolist() == [[impact, 0, 100]]
+    assert (found.data > 0).all()  # no term is kept without an impact
 
 
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])

@@ -176,6 +176,7 @@ def test_another_stemmer_version_is_refused_with_the_repair(monkeypatch):
         ("U.S.", ["us"]),
         ("O\u2019\u0301Neill", ["oneill"]),
         ("ﬁ’x", ["fix"]),
+        ("\u212bngstr", ["angstr"]),  # the sign for the unit, an A and a ring
     ],
 )
 def test_a_sign_alone_in_its_text_is_read_as_beside_others(text, words):
