@@ -116,11 +116,9 @@ class BatchServer(ChatServer):
         assert body["completion_window"] == "24h"
         lines = self.lines(body["input_file_id"])
         assert len({line["custom_id"] for line in lines}) == len(lines)
-        assert all(
-            (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
-            and len(line["custom_id"]) <= 64
-            for line in lines
-        )
+        for line in lines:
+            assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+            assert len(line["custom_id"]) <= 64
         assert len({line["body"]["model"] for line in lines}) == 1
         number = f"batch_{len(self.batches)}"
         empty = dict.fromkeys(
@@ -150,7 +148,11 @@ class BatchServer(ChatServer):
 
     def list(self, after, limit):
         newest = list(reversed(self.batches.values()))
-        start = next((place for place, one in enumerate(newest, 1) if one["id"] == after), 0)
+        start = 0
+        for place, batch in enumerate(newest, 1):
+            if batch["id"] == after:
+                start = place
+                break
         page = newest[start : start + limit]
         ends = (
             {"first_id": page[0]["id"], "last_id": page[-1]["id"]}
@@ -162,14 +164,18 @@ class BatchServer(ChatServer):
         )
 
     def lines(self, file):
-        return [json.loads(line) for line in self.files[file].decode().split("\n") if line]
+        lines = self.files[file].decode().split("\n")
+        return [json.loads(line) for line in lines if line]
 
     def requests(self, number):
         return self.lines(self.batches[number]["input_file_id"])
 
     @property
     def sent(self):
-        return [line["custom_id"] for number in self.batches for line in self.requests(number)]
+        names = []
+        for number in self.batches:
+            names += [line["custom_id"] for line in self.requests(number)]
+        return names
 
     def texts(self, number):
         """What each request of a batch asks, in the order of the file."""
@@ -239,10 +245,9 @@ class BatchServer(ChatServer):
 
     def fail(self, number, *errors):
         """The batch's file is refused."""
-        data = [
-            {"code": code, "message": message, "param": None, "line": line}
-            for code, message, line in errors
-        ]
+        data = []
+        for code, message, line in errors:
+            data.append({"code": code, "message": message, "param": None, "line": line})
         self.batches[number].update(
             status="failed", errors={"object": "list", "data": data}, failed_at=int(time.time())
         )

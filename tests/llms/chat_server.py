@@ -62,25 +62,18 @@ def piece(text="", finish=None, **delta):
 def streamed(*events, usage=(7, 3)):
     """A streamed chat completion: pieces of text, events, and what the stream waits for; then its
     end."""
-    told = (
-        [
-            {
-                "model": "m",
-                "choices": [],
-                "usage": {"prompt_tokens": usage[0], "completion_tokens": usage[1]},
-            }
-        ]
-        if usage
-        else []
-    )
-    return Answer(
-        body=[
-            *[piece(one) if isinstance(one, str) else one for one in events],
-            piece(finish="stop"),
-            *told,
-            "[DONE]",
-        ]
-    )
+    body = []
+    for event in events:
+        if isinstance(event, str):
+            body.append(piece(event))
+        else:
+            body.append(event)
+    body.append(piece(finish="stop"))
+    if usage:
+        counts = {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
+        body.append({"model": "m", "choices": [], "usage": counts})
+    body.append("[DONE]")
+    return Answer(body=body)
 
 
 def refused(status, message="no", code=None, **headers):
@@ -180,7 +173,8 @@ class ChatServer:
 
 def ask(*texts, stage="answer", **kwargs):
     """One request per text, for the turns 1_1, 1_2, ..."""
-    return [
-        Request([{"role": "user", "content": text}], stage, f"1_{number}", **kwargs)
-        for number, text in enumerate(texts, 1)
-    ]
+    requests = []
+    for number, text in enumerate(texts, 1):
+        messages = [{"role": "user", "content": text}]
+        requests.append(Request(messages, stage, f"1_{number}", **kwargs))
+    return requests

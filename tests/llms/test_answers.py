@@ -15,7 +15,9 @@ from pyterrier_ikat.llms import Transient
 from pyterrier_ikat.llms.answers import DONE, data_of, lines_of, read_answer, read_stream
 from pyterrier_ikat.llms.failures import Empty, Unanswered, Unavailable
 
-ROO, IBOS, END = (json.dumps(one) for one in (piece("Roo"), piece("ibos"), piece(finish="stop")))
+ROO = json.dumps(piece("Roo"))
+IBOS = json.dumps(piece("ibos"))
+END = json.dumps(piece(finish="stop"))
 NO_REASON = [
     '{"choices": [{"index": 0, "delta": {"content": "Roo"}}]}',
     '{"choices": [{"index": 0, "delta": {"content": "ibos"}, "finish_reason": ""}]}',
@@ -149,15 +151,12 @@ def test_usage_is_read_where_moonshot_tells_it():
 
 
 def test_reason_and_usage_survive_a_cut_connection_after_them():
-    lines = [
-        f"data: {one}"
-        for one in (ROO, IBOS, END, json.dumps({"choices": [], "usage": {"prompt_tokens": 4}}))
-    ]
+    usage = json.dumps({"choices": [], "usage": {"prompt_tokens": 4}})
+    lines = [f"data: {event}" for event in (ROO, IBOS, END, usage)]
     found = read_answer(lines)
     assert (found["choices"][0]["finish_reason"], found["usage"]) == ("stop", {"prompt_tokens": 4})
-    assert (
-        read_answer([*lines[:3], 'data: {"choi'])["choices"][0]["message"]["content"] == "Rooibos"
-    )
+    cut = read_answer([*lines[:3], 'data: {"choi'])
+    assert cut["choices"][0]["message"]["content"] == "Rooibos"
     for broken in (lines[:2], [*lines[:2], 'data: {"choi']):
         with pytest.raises(Transient):
             read_answer(broken)

@@ -62,7 +62,10 @@ def test_server_words_hold_no_codes_and_no_half_characters(server, model, home, 
         *map(str, failures),
         *(str(one.message) for one in recwarn),
     ]
-    assert all(text.isprintable() and text.encode() and len(text) < 800 for text in shown)
+    for text in shown:
+        assert text.isprintable()
+        assert text.encode()
+        assert len(text) < 800
     assert answer.model.startswith("m-2�")
     again = CompletionCache(home / "llm.sqlite").get([ask("a")[0].key(made.backend.identity)])
     assert [one.text for one in again.values()] == ["tea and�"]
@@ -76,8 +79,11 @@ def test_a_text_of_nul_is_empty_and_a_tool_call_is_no_answer(server, model):
         said("Hm.", function_call=call["function"]),
     ]
     server.script.append(said("fine", tool_calls=[]))
-    found = [model("cache=none").ask(ask("a"))[0] for _ in range(4)]
-    assert [type(one) for one in found] == [Empty, Unfinished, Unfinished, Completion]
+    kinds = []
+    for _ in range(4):
+        [outcome] = model("cache=none").ask(ask("a"))
+        kinds.append(type(outcome))
+    assert kinds == [Empty, Unfinished, Unfinished, Completion]
 
 
 def test_texts_are_printable_and_names_short():

@@ -427,10 +427,10 @@ def test_a_check_asks_five_prompts_in_its_own_way(model, server):
     server.respond = Forms()
     made = model("temperature=0.5 retries=0 timeout=7")
     made.check(50)
-    params = [
-        (body["max_tokens"], body.get("stream", False), "response_format" in body)
-        for body in server.bodies
-    ]
+    params = []
+    for body in server.bodies:
+        is_stream = body.get("stream", False)
+        params.append((body["max_tokens"], is_stream, "response_format" in body))
     assert params == [
         (1000, False, False),
         (1000, True, False),

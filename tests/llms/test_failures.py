@@ -105,14 +105,10 @@ def test_an_unusable_completion_stays_only_where_it_is_kept(kept_in, alone, besi
 
 
 def test_fallbacks_are_one_line_of_the_log(caplog):
-    ikat.Rewrite(ikat.llm(Scripted(*[""] * 24), on_error="fallback"))(
-        pd.DataFrame(
-            {
-                "qid": [f"1_{number}" for number in range(24)],
-                "query": [f"tea {number}" for number in range(24)],
-            }
-        )
-    )
+    qids = [f"1_{number}" for number in range(24)]
+    queries = [f"tea {number}" for number in range(24)]
+    turns = pd.DataFrame({"qid": qids, "query": queries})
+    ikat.Rewrite(ikat.llm(Scripted(*[""] * 24), on_error="fallback"))(turns)
     (told,) = [record.getMessage() for record in caplog.records]
     assert "fallback for 24 requests: 1_0, 1_1, 1_2, 1_3, 1_4 and 19 more (" in told
 

@@ -1,6 +1,8 @@
 """Requests that follow from answers: in one stage with the others, from the cache, in batches, and
 as far as a stage comes."""
 
+from itertools import chain
+
 import pytest
 
 from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, Reply, Request
@@ -14,17 +16,18 @@ class Adds(Backend):
     model = "adds"
 
     def __init__(self, concurrency=2, batch_size=1):
-        self.identity, self.batches = {"provider": "fake", "model": str(id(self))}, []
-        self.concurrency, self.batch_size = concurrency, batch_size
+        self.identity = {"provider": "fake", "model": str(id(self))}
+        self.batches = []
+        self.concurrency = concurrency
+        self.batch_size = batch_size
 
     def complete(self, requests):
-        self.batches.append([request.messages[0]["content"] for request in requests])
-        return [
-            Reply(
-                str(int(request.messages[0]["content"]) + 1), prompt_tokens=1, completion_tokens=0
-            )
-            for request in requests
-        ]
+        numbers = [request.messages[0]["content"] for request in requests]
+        self.batches.append(numbers)
+        replies = []
+        for number in numbers:
+            replies.append(Reply(str(int(number) + 1), prompt_tokens=1, completion_tokens=0))
+        return replies
 
 
 def request(number, qid="1_1"):
@@ -51,10 +54,8 @@ def cached(backend, path=":memory:"):
 def test_a_request_follows_each_answer_and_the_last_is_given():
     seen = []
     llm = LLM(Adds())
-    assert [one.text for one in llm.ask([request(0), request(10)], up_to(13, seen), calls=16)] == [
-        "13",
-        "13",
-    ]
+    outcomes = llm.ask([request(0), request(10)], up_to(13, seen), calls=16)
+    assert [outcome.text for outcome in outcomes] == ["13", "13"]
     assert [text for place, text in seen if place == 1] == ["11", "12", "13"]
     assert len(seen) == 16
     assert counts(llm) == [13, 3]  # 10, 11 and 12 come up twice
@@ -63,12 +64,9 @@ def test_a_request_follows_each_answer_and_the_last_is_given():
 def test_the_same_question_is_asked_once_however_it_came_up():
     backend = Adds()
     llm = cached(backend)
-    assert [one.text for one in llm.ask([request(0), request(0), request(2)], up_to(4))] == [
-        "4",
-        "4",
-        "4",
-    ]
-    assert sorted(number for batch in backend.batches for number in batch) == ["0", "1", "2", "3"]
+    outcomes = llm.ask([request(0), request(0), request(2)], up_to(4))
+    assert [outcome.text for outcome in outcomes] == ["4", "4", "4"]
+    assert sorted(chain.from_iterable(backend.batches)) == ["0", "1", "2", "3"]
     assert counts(llm) == [4, 6]
 
 
@@ -79,7 +77,8 @@ def test_what_is_cached_costs_nothing_and_opens_nothing(tmp_path):
     llm = cached(again, tmp_path / "d")
     llm.ask([request(0)], up_to(3))
     again.open = lambda: pytest.fail("nothing is to be asked")
-    assert [one.cached for one in llm.ask([request(0)], up_to(3))] == [True]
+    [outcome] = llm.ask([request(0)], up_to(3))
+    assert outcome.cached is True
     assert counts(llm) == [3, 3]
 
 

@@ -30,13 +30,14 @@ def written(mark):
     return mark if mark[0].isalpha() else re.sub(r"(?<=>) | (?=<)", "", mark)
 
 
-PAIRS = [
-    (written(pair.opening), written(pair.closing), pair.alone)
-    for family in FAMILIES
-    for pair in family.reasoning
-]
-ENDS = [written(mark) for family in FAMILIES for mark in family.ends]
-HEADERS = [written(mark) for family in FAMILIES for mark in family.own]
+PAIRS = []
+ENDS = []
+HEADERS = []
+for family in FAMILIES:
+    for pair in family.reasoning:
+        PAIRS.append((written(pair.opening), written(pair.closing), pair.alone))
+    ENDS += map(written, family.ends)
+    HEADERS += map(written, family.own)
 WORDS = [pair for pair in PAIRS if pair[0][0].isalpha()]
 MARKS = [pair for pair in PAIRS if pair not in WORDS]
 

@@ -31,10 +31,13 @@ class Upper:
 
     def generate(self, chats):
         self.seen.append(chats)
-        return [
-            self.wrap(chat[-1]["content"].upper() if isinstance(chat, list) else chat.upper())
-            for chat in chats
-        ]
+        outputs = []
+        for chat in chats:
+            text = chat
+            if isinstance(chat, list):
+                text = chat[-1]["content"]
+            outputs.append(self.wrap(text.upper()))
+        return outputs
 
 
 class Panic(BaseException):
@@ -178,9 +181,8 @@ def test_a_fatal_error_says_how_far_the_stage_came():
 
 
 def test_a_stage_error_names_five_turns_per_reason_then_counts():
-    failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)] + [
-        Empty("answer", "2_1", "empty")
-    ]
+    failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)]
+    failures.append(Empty("answer", "2_1", "empty"))
     error = StageError("answer", failures)
     assert str(error).startswith(
         "stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0, 1_1, 1_2, 1_3, 1_4 and 1 more "

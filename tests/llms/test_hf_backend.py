@@ -89,7 +89,10 @@ def grouped(params, *of_requests):
     """The groups of requests with these parameters of their own, and the replies."""
     backend = Groups("m", params=params)
     backend.groups = []
-    requests = [ask(*["tea"] * number, params=own)[-1] for number, own in enumerate(of_requests, 1)]
+    requests = []
+    for number, own in enumerate(of_requests, 1):
+        *_, request = ask(*["tea"] * number, params=own)
+        requests.append(request)
     return backend.groups, [reply.text for reply in backend.complete(requests)]
 
 

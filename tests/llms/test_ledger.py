@@ -115,10 +115,12 @@ def test_a_sum_with_an_unknown_amount_is_unknown_and_never_0(spends):
 
 def test_counting_from_many_threads_loses_nothing():
     ledger = Ledger()
-    threads = [
-        threading.Thread(target=lambda: [ledger.count("s", "m", calls=1) for _ in range(500)])
-        for _ in range(8)
-    ]
+
+    def count():
+        for _ in range(500):
+            ledger.count("s", "m", calls=1)
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -90,12 +90,12 @@ def test_a_chat_that_the_template_rejects_fails_its_turn(templated):
 
 def test_samples_differ_by_number_and_are_repeated_by_seed(templated):
     spec = f"hf:{templated} max_tokens=5 temperature=1 seed=7 cache=none"
-    requests = [request for sample in range(12) for request in ask("colour", sample=sample)]
+    requests = [ask("colour", sample=sample)[0] for sample in range(12)]
     before = torch.get_rng_state()
     first = [completion.text for completion in llm(spec).ask(requests)]
     assert torch.equal(torch.get_rng_state(), before)  # other work draws as without it
-    again = [completion.text for completion in llm(spec).ask(requests[::-1])][::-1]
-    assert first == again
+    backwards = [completion.text for completion in llm(spec).ask(requests[::-1])]
+    assert first == backwards[::-1]
     assert {*first} == {"red", "green", "blue"}
     assert texts(llm(f"hf:{templated} max_tokens=5 temperature=1 top_k=1 cache=none"), "tea") == [
         "drink rooibos"

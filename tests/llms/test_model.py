@@ -68,7 +68,9 @@ def test_it_is_asked_as_the_reader_of_pyterrier_rag_asks(server, model):
     chats = [[{"role": "system", "content": ""}, {"role": "user", "content": "a"}], "b"]
     found = model("cache=none").generate(chats, **of_reader)
     assert [one.text for one in found] == ["answer to a", "answer to b"]
-    assert not any("stop" in body or "max_tokens" in body for body in server.bodies)
+    for body in server.bodies:
+        assert "stop" not in body
+        assert "max_tokens" not in body
 
 
 def test_another_packages_unanswered_prompt_is_an_error_not_text(server, model):

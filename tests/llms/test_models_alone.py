@@ -356,10 +356,10 @@ def test_prompts_of_another_package_become_requests():
     chat = ({"role": "system", "content": "s"}, {"role": "user", "content": "b"})
     texts = model.generate(["a", chat], max_new_tokens=9, num_responses=2)
     assert [completion.text for completion in texts] == ["fine"] * 4
-    asked = [
-        (list(one.messages), one.stage, one.qid, one.sample, one.params)
-        for one in model.backend.asked
-    ]
+    asked = []
+    for request in model.backend.asked:
+        messages = list(request.messages)
+        asked.append((messages, request.stage, request.qid, request.sample, request.params))
     first = [{"role": "user", "content": "a"}]
     assert sorted(asked, key=str) == sorted(
         [

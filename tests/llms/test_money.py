@@ -149,10 +149,19 @@ def test_a_stream_broken_before_its_usage_counts_an_estimate(model, server):
 
 @pytest.mark.parametrize(
     "usage",
-    [None, "x", [], {}, {"prompt_tokens": 0, "completion_tokens": 0}]
-    + [
-        {"prompt_tokens": number, "completion_tokens": 0}
-        for number in (-1_000_000, 10**30, 10**400, True, "9", 1.5, None)
+    [
+        None,
+        "x",
+        [],
+        {},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"prompt_tokens": -1_000_000, "completion_tokens": 0},
+        {"prompt_tokens": 10**30, "completion_tokens": 0},
+        {"prompt_tokens": 10**400, "completion_tokens": 0},
+        {"prompt_tokens": True, "completion_tokens": 0},
+        {"prompt_tokens": "9", "completion_tokens": 0},
+        {"prompt_tokens": 1.5, "completion_tokens": 0},
+        {"prompt_tokens": None, "completion_tokens": 0},
     ],
 )
 def test_an_unknown_cost_is_shown_and_stops_a_budgeted_stage(model, server, usage):

@@ -215,9 +215,9 @@ def test_a_call_posts_its_body_and_follows_no_redirect():
     assert (backend.answered, backend.accepted) == (True, True)
 
 
-EVENTS = b"".join(
-    f"data: {json.dumps(event)}\n\n".encode() for event in (piece("fi"), piece("ne", "stop"))
-)
+FI = json.dumps(piece("fi"))
+NE = json.dumps(piece("ne", "stop"))
+EVENTS = f"data: {FI}\n\ndata: {NE}\n\n".encode()
 
 
 @pytest.mark.parametrize(
@@ -448,10 +448,20 @@ def test_only_what_was_not_sent_costs_nothing(name):
         assert backend._lost(lost(kind, cause)).unanswered is expected
 
 
-LOGGERS = ["httpx", "httpx2", "openai._base_client"] + [
-    f"{core}.{part}"
-    for core in ("httpcore", "httpcore2")
-    for part in ("connection", "http11", "http2", "proxy", "socks")
+LOGGERS = [
+    "httpx",
+    "httpx2",
+    "openai._base_client",
+    "httpcore.connection",
+    "httpcore.http11",
+    "httpcore.http2",
+    "httpcore.proxy",
+    "httpcore.socks",
+    "httpcore2.connection",
+    "httpcore2.http11",
+    "httpcore2.http2",
+    "httpcore2.proxy",
+    "httpcore2.socks",
 ]
 
 

@@ -16,12 +16,20 @@ from pyterrier_ikat.llms.backend import ShortCompletionsWarning
 
 class Echo:
     def __init__(self, tail="", tokens=None):
-        self.tail, self.tokens, self.calls = tail, tokens, 0
+        self.tail = tail
+        self.tokens = tokens
+        self.calls = 0
 
     def generate(self, chats):
         self.calls += len(chats)
-        used = {} if self.tokens is None else {"prompt_tokens": self.tokens, "completion_tokens": 0}
-        return [SimpleNamespace(text=chat[-1]["content"] + self.tail, **used) for chat in chats]
+        used = {}
+        if self.tokens is not None:
+            used = {"prompt_tokens": self.tokens, "completion_tokens": 0}
+        outputs = []
+        for chat in chats:
+            text = chat[-1]["content"] + self.tail
+            outputs.append(SimpleNamespace(text=text, **used))
+        return outputs
 
 
 class TellsSome(Echo):
@@ -150,5 +158,6 @@ def test_an_error_is_raised_beside_an_answer_that_is_kept(tmp_path, questions):
     )
     with pytest.raises(FatalLLMError, match="does not tell how many tokens"):
         model.ask(ask(*questions))
-    kept = [request for request in ask(*questions) if model.peek(request) is not None]
-    assert (own.calls, len(kept)) == (2, 2)
+    assert own.calls == 2
+    for request in ask(*questions):
+        assert model.peek(request) is not None

@@ -251,14 +251,11 @@ def test_a_pace_stays_behind_when_a_model_changes_process():
 
 def test_a_refused_call_waits_in_the_public_operators_too(model, server, clock):
     limited_to(clock, server, 10, 60, lambda wait: Answer(429, gemini(wait)))
-    turns = ikat.conversation(
-        [
-            {"role": role, "content": f"{role} {n}"}
-            for n in range(30)
-            for role in ("user", "assistant")
-        ],
-        every_turn=True,
-    )
+    messages = []
+    for number in range(30):
+        messages.append({"role": "user", "content": f"user {number}"})
+        messages.append({"role": "assistant", "content": f"assistant {number}"})
+    turns = ikat.conversation(messages, every_turn=True)
     assert len(ikat.Rewrite(paced(model, clock, ""))(turns)) == 30
 
 

@@ -36,12 +36,8 @@ PTKB = {
     "3": "I can't eat nuts, and I carry an adrenaline pen.",
     "7": "10 years ago I moved to Oslo.",
 }
-CASES = [
-    json.loads(line)
-    for line in (
-        Path(__file__).with_name("completions.jsonl").read_text(encoding="utf-8").splitlines()
-    )
-]
+FILE = Path(__file__).with_name("completions.jsonl")
+CASES = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
 
 
 def refuses(text):
@@ -82,12 +78,10 @@ READERS = {
     "rule", sorted({(case["parser"], case["rule"]) for case in CASES}), ids=": ".join
 )
 def test_every_completion_is_read_as_decided(rule):
-    cases = [case for case in CASES if (case["parser"], case["rule"]) == rule]
-    assert [
-        (case, read)
-        for case in cases
-        if (read := READERS[rule[0]](case["text"])) != case["outcome"]
-    ] == []
+    read = READERS[rule[0]]
+    for case in CASES:
+        if (case["parser"], case["rule"]) == rule:
+            assert read(case["text"]) == case["outcome"], case
 
 
 def test_lead_ins_and_repeats_are_left_out():
@@ -102,7 +96,9 @@ def test_lead_ins_and_repeats_are_left_out():
 def test_any_text_gives_clean_lines_or_nothing(text):
     items = parse_queries(text, 3)
     assert len(items) == len({item.casefold() for item in items}) <= 3
-    assert all(item == " ".join(item.split()) and any(map(str.isalnum, item)) for item in items)
+    for item in items:
+        assert item == " ".join(item.split())
+        assert any(map(str.isalnum, item))
     assert parse_rewrite(text) == " ".join(parse_rewrite(text).split())
     assert not is_refusal(f"I cannot help with that request. Rooibos has no caffeine. {text}")
 
@@ -117,10 +113,8 @@ def test_any_text_gives_clean_lines_or_nothing(text):
 )
 def test_a_numbered_list_of_plain_queries_is_read_back(queries):
     queries = [query for query in queries if not query.startswith(("query", "queries"))]
-    assert (
-        parse_queries("\n".join(f"{number}. {query}" for number, query in enumerate(queries, 1)))
-        == queries
-    )
+    lines = [f"{number}. {query}" for number, query in enumerate(queries, 1)]
+    assert parse_queries("\n".join(lines)) == queries
 
 
 @pytest.mark.parametrize(("text", "label"), [("Score (0-3): 2", 2), ("3/3", 3), ("4", None)])

@@ -33,7 +33,9 @@ NUMBERS = ("{}. {}", "{}) {}", "{}. **{}**", '{}. "{}"', "Query {}: {}")
 
 @given(queries, st.sampled_from(NUMBERS), st.sampled_from(EXPLANATIONS))
 def test_what_explains_a_query_is_none(texts, number, explanation):
-    lines = [f"{number.format(place, text)}\n{explanation}" for place, text in enumerate(texts, 1)]
+    lines = []
+    for place, text in enumerate(texts, 1):
+        lines += [number.format(place, text), explanation]
     assert parse_queries("\n".join(lines)) == texts
 
 

@@ -163,10 +163,8 @@ def test_a_copy_of_the_whole_persona_chooses_all_and_is_told(form, text, told):
 )
 def test_a_number_before_a_short_statement_does_not_hide_it(form):
     ptkb = {"11": "I like bacon.", "12": "I hike."}
-    assert [match_copy(form.format(number, text), ptkb) for number, text in ptkb.items()] == [
-        "11",
-        "12",
-    ]
+    assert match_copy(form.format("11", "I like bacon."), ptkb) == "11"
+    assert match_copy(form.format("12", "I hike."), ptkb) == "12"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +191,8 @@ def test_nine_tenths_similarity_suffices_and_exact_comes_first(copy, ptkb, numbe
 @given(st.dictionaries(st.sampled_from("1234567"), st.text(min_size=1), max_size=7), st.text())
 def test_statements_match_themselves_and_only_known_ids_come_out(ptkb, text):
     for form, read in (("ids", read_ids), ("copies", read_copies), ("scores", read_scores)):
-        numbers = [number for number, _ in choose(form, read(text) or [], ptkb).statements]
+        chosen = choose(form, read(text) or [], ptkb)
+        numbers = [number for number, _ in chosen.statements]
         assert set(numbers) <= set(ptkb)
         assert len(set(numbers)) == len(numbers)
     for statement in ptkb.values():
@@ -214,14 +213,20 @@ def measuring():
 
 
 def test_readings_are_held_against_labels():
-    script, turns = measuring(), [f"1-1_{turn}" for turn in range(5)]
+    script = measuring()
     completions = [
-        {"qid": qid, "shots": 3, "completion": text}
-        for qid, text in zip(turns, ["[3, 9]", "[3, 1", "[1]", "Sure!", "2"], strict=True)
+        {"qid": "1-1_0", "shots": 3, "completion": "[3, 9]"},
+        {"qid": "1-1_1", "shots": 3, "completion": "[3, 1"},
+        {"qid": "1-1_2", "shots": 3, "completion": "[1]"},
+        {"qid": "1-1_3", "shots": 3, "completion": "Sure!"},
+        {"qid": "1-1_4", "shots": 3, "completion": "2"},
     ]
     labels = [
-        {"qid": qid, "shots": 3, "ids": ids}
-        for qid, ids in zip(turns, [["3", "9"], ["3"], ["3"], [], None], strict=True)
+        {"qid": "1-1_0", "shots": 3, "ids": ["3", "9"]},
+        {"qid": "1-1_1", "shots": 3, "ids": ["3"]},
+        {"qid": "1-1_2", "shots": 3, "ids": ["3"]},
+        {"qid": "1-1_3", "shots": 3, "ids": []},
+        {"qid": "1-1_4", "shots": 3, "ids": None},
     ]
     found = script.read_all(completions, labels, {"1-1": PTKB})
     assert found == {
@@ -235,10 +240,9 @@ def test_readings_are_held_against_labels():
 @pytest.mark.parametrize(("errors", "bound"), [(0, 0.0183), (1, 0.0275), (4, 0.0504)])
 def test_the_bound_gives_so_few_errors_a_chance_of_a_fortieth(errors, bound):
     limit = measuring().upper_bound(errors, 200)
-    chance = sum(
-        math.comb(200, count) * limit**count * (1 - limit) ** (200 - count)
-        for count in range(errors + 1)
-    )
+    chance = 0.0
+    for count in range(errors + 1):
+        chance += math.comb(200, count) * limit**count * (1 - limit) ** (200 - count)
     assert (limit, chance) == (pytest.approx(bound, abs=5e-5), pytest.approx(0.025))
 
 

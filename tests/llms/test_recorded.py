@@ -19,13 +19,12 @@ from pyterrier_ikat.llms.spec import recorded_prompt, recording_of
 def recorded(tmp_path):
     def write(*records):
         path = tmp_path / "recorded.jsonl"
-        path.write_text(
-            "\n".join(
-                one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)
-                for one in records
-            ),
-            encoding="utf-8",
-        )
+        lines = []
+        for line in records:
+            if not isinstance(line, str):
+                line = json.dumps(line, ensure_ascii=False)
+            lines.append(line)
+        path.write_text("\n".join(lines), encoding="utf-8")
         return f"recorded:{path}"
 
     return write
@@ -183,11 +182,12 @@ def test_a_turn_outside_the_sample_needs_the_users_model_or_file():
 
 def lines_of(*completions, stages=("answer",)):
     """Records of the turns 1_1, 1_2, ... with so many texts each."""
-    return [
-        record([f"text {number}" for number in range(count)], qid=f"1_{turn}", stage=stage)
-        for stage in stages
-        for turn, count in enumerate(completions, 1)
-    ]
+    lines = []
+    for stage in stages:
+        for turn, count in enumerate(completions, 1):
+            texts = [f"text {number}" for number in range(count)]
+            lines.append(record(texts, qid=f"1_{turn}", stage=stage))
+    return lines
 
 
 @pytest.mark.parametrize(
@@ -362,12 +362,15 @@ def test_a_public_output_is_replayed_under_its_name(published):
 def test_a_public_output_has_its_texts_in_its_identity(published, monkeypatch):
     before = llm(f"recorded:{OUTPUT}").backend.identity
     assert llm(f"recorded:{OUTPUT}").backend.identity == before
-    other = public_outputs.Output.completions
-    monkeypatch.setattr(
-        public_outputs.Output,
-        "completions",
-        lambda self: {key: (*texts[:-1], "another") for key, texts in other(self).items()},
-    )
+    completions = public_outputs.Output.completions
+
+    def with_another_text(output):
+        changed = {}
+        for key, texts in completions(output).items():
+            changed[key] = (*texts[:-1], "another")
+        return changed
+
+    monkeypatch.setattr(public_outputs.Output, "completions", with_another_text)
     assert llm(f"recorded:{OUTPUT}").backend.identity != before
 
 

@@ -24,12 +24,13 @@ class Counts(Backend):
 
     def complete(self, requests):
         self.asked += requests
-        return [
-            BackendReply(
-                self.texts.pop(0) if self.texts else f"answer {len(self.asked)}", "counts-2026"
-            )
-            for _ in requests
-        ]
+        replies = []
+        for _ in requests:
+            text = f"answer {len(self.asked)}"
+            if self.texts:
+                text = self.texts.pop(0)
+            replies.append(BackendReply(text, "counts-2026"))
+        return replies
 
 
 @pytest.fixture
@@ -142,13 +143,9 @@ def test_too_short_a_list_is_lengthened(tmp_path, model):
     path = tmp_path / "new.jsonl"
     path.write_text(json.dumps(line("only")))
     model()
-    texts = [
-        one.text
-        for one in recording(path, model="fake").ask(
-            [asked(sample=number, samples=2) for number in range(2)]
-        )
-    ]
-    assert texts == ["only", "answer 1"]
+    requests = [asked(sample=0, samples=2), asked(sample=1, samples=2)]
+    outcomes = recording(path, model="fake").ask(requests)
+    assert [outcome.text for outcome in outcomes] == ["only", "answer 1"]
     assert [one["completion"] for one in lines(path)] == [["only", "answer 1"]]
 
 
@@ -215,11 +212,10 @@ def test_written_counts_the_new_lines_of_all_calls(tmp_path, model):
 
 
 def test_an_empty_text_is_missing_and_another_recording_has_it(tmp_path):
-    own, other = tmp_path / "own.jsonl", tmp_path / "other.jsonl"
-    own.write_text("\n".join(json.dumps(one) for one in (line(" "), line("mine", "1-1_2"))))
-    other.write_text(
-        "\n".join(json.dumps(one) for one in (line("theirs"), line("theirs", "1-1_2")))
-    )
+    own = tmp_path / "own.jsonl"
+    other = tmp_path / "other.jsonl"
+    own.write_text("\n".join(map(json.dumps, [line(" "), line("mine", "1-1_2")])))
+    other.write_text("\n".join(map(json.dumps, [line("theirs"), line("theirs", "1-1_2")])))
     recorder = recording(own, f"recorded:{other}")
     texts = [one.text for one in recorder.ask([asked(), asked("1-1_2")])]
     assert texts == ["theirs", "mine"]

@@ -45,11 +45,11 @@ def answer(text="fine", usage=None, choice=None, **message):
 
 
 def test_each_sample_of_each_chain_has_a_seed_of_its_own():
-    draws = [
-        Request(ASKED, "a", "1_1", sample=sample, chain=chain).draw
-        for chain in (0, 1, 2)
-        for sample in (0, 3)
-    ]
+    draws = []
+    for chain in (0, 1, 2):
+        for sample in (0, 3):
+            request = Request(ASKED, "a", "1_1", sample=sample, chain=chain)
+            draws.append(request.draw)
     assert draws == [0, 3, 1000, 1003, 2000, 2003]
 
 

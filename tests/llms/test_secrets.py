@@ -25,7 +25,13 @@ def seen(model):
     [
         said(),
         said(""),
-        *(refused(status, f"echo {KEY}") for status in (400, 401, 403, 404, 402, 500, 429)),
+        refused(400, f"echo {KEY}"),
+        refused(401, f"echo {KEY}"),
+        refused(403, f"echo {KEY}"),
+        refused(404, f"echo {KEY}"),
+        refused(402, f"echo {KEY}"),
+        refused(500, f"echo {KEY}"),
+        refused(429, f"echo {KEY}"),
         "drop",
     ],
 )

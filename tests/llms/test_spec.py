@@ -201,7 +201,8 @@ def test_any_text_parses_or_is_refused_with_the_typed_error(text):
 
 def test_a_local_model_trained_on_in_its_folder_is_another_one(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
-    before, same = (llm(f"hf:{tmp_path} cache=none").backend.identity for _ in range(2))
+    before = llm(f"hf:{tmp_path} cache=none").backend.identity
+    same = llm(f"hf:{tmp_path} cache=none").backend.identity
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     after = llm(f"hf:{tmp_path} cache=none").backend.identity
     assert before == same

@@ -57,10 +57,10 @@ def test_two_processes_with_the_same_requests_pay_few_twice(server, tmp_path):
     ]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with ExitStack() as processes:
-        both = [
-            processes.enter_context(subprocess.Popen(command, env=environment, **pipes))
-            for _ in range(2)
-        ]
+        both = []
+        for _ in range(2):
+            process = subprocess.Popen(command, env=environment, **pipes)
+            both.append(processes.enter_context(process))
         for one in both:
             assert one.stdout.readline() == "ready\n"
         for one in both:
@@ -73,19 +73,21 @@ def test_two_processes_with_the_same_requests_pay_few_twice(server, tmp_path):
 
 def test_two_threads_with_one_cache_begin_at_different_ends(server, model, tmp_path):
     slow_and_never_the_same(server)
-    found = {}
-    models = [model(f"cache={tmp_path / 'c.sqlite'} concurrency=4") for _ in range(2)]
-    threads = [
-        threading.Thread(
-            target=lambda made=made: found.update({id(made): made.ask(ask(*map(str, range(60))))})
-        )
-        for made in models
-    ]
+    answers = []
+
+    def asks(made):
+        outcomes = made.ask(ask(*map(str, range(60))))
+        answers.append([outcome.text for outcome in outcomes])
+
+    threads = []
+    for _ in range(2):
+        made = model(f"cache={tmp_path / 'c.sqlite'} concurrency=4")
+        threads.append(threading.Thread(target=asks, args=[made]))
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    first, second = ([one.text for one in outcomes] for outcomes in found.values())
+    first, second = answers
     assert first == second
     assert server.calls < 1.15 * 60
 
