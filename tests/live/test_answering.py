@@ -28,7 +28,13 @@ class Model:
         self.text = text
 
     def generate(self, chats):
-        return [self.text or chat[-1]["content"].split("?")[0].split()[-1] for chat in chats]
+        if self.text:
+            return [self.text] * len(chats)
+        completions = []
+        for chat in chats:
+            question = chat[-1]["content"].split("?")[0]
+            completions.append(question.split()[-1])
+        return completions
 
 
 def says(text=None):
@@ -77,16 +83,19 @@ def test_steps_queries_draft_and_response(bm25):
 
 
 def test_only_the_passages_that_a_turn_uses_are_read(bm25, monkeypatch):
-    read, texts = [], TextStore.read
+    read = []
+    texts = TextStore.read
     monkeypatch.setattr(
         TextStore, "read", lambda self, docnos: read.extend(docnos) or texts(self, docnos)
     )
-    assert [one.docno for one in answer(bm25 % 1, turn("Which caffeine?")).sources] == ["d2"]
+    [source] = answer(bm25 % 1, turn("Which caffeine?")).sources
+    assert source.docno == "d2"
     assert len(read) == 1
 
 
 def test_written_text_is_a_draft_before_a_search_else_a_response(bm25):
-    one, other = (says(text) >> QueryColumn("qanswer") >> bm25 for text in ("rooibos", "coffee"))
+    one = says("rooibos") >> QueryColumn("qanswer") >> bm25
+    other = says("coffee") >> QueryColumn("qanswer") >> bm25
     responds = ikat.Union(one, other) >> ikat.Respond(ikat.llm(Model("Rooibos. [1]")))
     for system, draft, response in [
         (says("zzz") >> QueryColumn("qanswer") >> bm25, "zzz", ""),  # it found nothing
@@ -137,9 +146,8 @@ def test_the_newest_exchanges_stay(said, tokens):
     assert history[omitted:] == kept
     assert sum(len(one["content"]) for one in kept) <= 4 * tokens
     assert not omitted or not kept or kept[0]["role"] == "user"
-    if omitted and (
-        starts := [place for place in range(omitted) if history[place]["role"] == "user"]
-    ):
+    starts = [place for place in range(omitted) if history[place]["role"] == "user"]
+    if starts:
         more = history[starts[-1] :]  # one exchange more would be too long
         assert sum(len(one["content"]) for one in more) > 4 * tokens
     assert frame["qhistory"][0] == history
@@ -148,17 +156,11 @@ def test_the_newest_exchanges_stay(said, tokens):
 def test_threads_share_a_system(bm25):
     system = says() >> bm25
     with ThreadPoolExecutor(8) as pool:
-        found = list(
-            pool.map(
-                lambda name: answer(system, turn(f"Which {name}?")),
-                [f"tea{number}" for number in range(24)],
-            )
-        )
+        questions = [turn(f"Which tea{number}?") for number in range(24)]
+        found = list(pool.map(lambda question: answer(system, question), questions))
     assert [one.utterance for one in found] == [f"Which tea{number}?" for number in range(24)]
-    assert all(
-        f"tea{number}" in one.asked[0][0].messages[-1]["content"]
-        for number, one in enumerate(found)
-    )
+    for number, one in enumerate(found):
+        assert f"tea{number}" in one.asked[0][0].messages[-1]["content"]
     assert {one.spend.calls for one in found} == {1}
 
 

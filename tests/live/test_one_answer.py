@@ -52,7 +52,8 @@ class Sees(pt.Transformer):
     """Keeps the turns, and adds the columns of a passage and others."""
 
     def __init__(self, **columns):
-        self.seen, self.columns = [], columns
+        self.seen = []
+        self.columns = columns
 
     def transform(self, inp):
         self.seen += inp.to_dict("records")
@@ -145,11 +146,19 @@ class Rejects(Backend):
     """Fails with each of these, and then answers."""
 
     def __init__(self, *failures):
-        self.failures, self.model, self.replays = list(failures), "rejects", False
+        self.failures = list(failures)
+        self.model = "rejects"
+        self.replays = False
         self.identity = {"provider": "fake", "model": str(id(self)), "params": {}}
 
     def complete(self, requests):
-        return [self.failures.pop(0) if self.failures else Reply("Mint.") for _ in requests]
+        replies = []
+        for _ in requests:
+            if self.failures:
+                replies.append(self.failures.pop(0))
+            else:
+                replies.append(Reply("Mint."))
+        return replies
 
 
 LONG = TooLong("answer", "chat_3", "the prompt is long")
@@ -180,7 +189,8 @@ def test_one_token_of_history_is_tried_without_it():
 
 @pytest.mark.parametrize("leaves_in", [0, 1])
 def test_nobody_is_answered_after_leaving(leaves_in):
-    left, ran = threading.Event(), []
+    left = threading.Event()
+    ran = []
 
     def stage(position):
         def run(frame):
@@ -234,7 +244,7 @@ def test_recorded_words_are_compared_turn_by_turn(turn, said, told):
 
 def test_settings_are_all_but_what_may_change():
     system = System.of(writes(), "mine")
-    assert settings_of(system) == {
-        name: value for name, value in system.parameters().items() if name != "on_error"
-    }
+    settings = system.parameters()
+    del settings["on_error"]
+    assert settings_of(system) == settings
     assert {"on_error"} == system.parameters().keys() - settings_of(system).keys()

@@ -39,9 +39,11 @@ def test_a_conversation_of_a_topics_file_or_of_the_sample(tmp_path):
         json.dumps([{"number": 7, "ptkb": {"5": "I avoid caffeine."}, "turns": [TURN]}])
     )
     assert read_persona(path) == Persona({"5": "I avoid caffeine."}, "7", ("Which tea?",))
-    path.write_text(
-        json.dumps([{"number": name, "ptkb": [name], "turns": [TURN]} for name in ("9-1", "9-2")])
-    )
+    conversations = [
+        {"number": "9-1", "ptkb": ["9-1"], "turns": [TURN]},
+        {"number": "9-2", "ptkb": ["9-2"], "turns": [TURN]},
+    ]
+    path.write_text(json.dumps(conversations))
     assert read_persona(path, "9-2") == Persona({"1": "9-2"}, "9-2", ("Which tea?",))
     for number in (None, "9-3"):
         with pytest.raises(
@@ -149,7 +151,9 @@ def test_what_is_known_was_learned_before_the_turn(tmp_path):
     assert known_of(memory, "ann", {"1": "I run."}, "1-1", 1) == {"1": "I run."}
     memory.learn("ann", "1-1", [{"role": "user", "content": "I cook."}])
     both = {"1": "I run.", "2": "I cook."}
-    seen = [known_of(memory, "ann", {"1": "I run."}, "1-1", turn) for turn in (1, 2)]
-    assert seen == [{"1": "I run."}, both]
+    first = known_of(memory, "ann", {"1": "I run."}, "1-1", 1)
+    second = known_of(memory, "ann", {"1": "I run."}, "1-1", 2)
+    assert first == {"1": "I run."}
+    assert second == both
     assert known_of(memory, "ann", {}, "1-2", 1) == both
     assert known_of(memory, "bob", {}, "1-2", 1) == {}

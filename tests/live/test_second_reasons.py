@@ -100,7 +100,8 @@ def test_a_retry_is_told_with_its_number():
     watch.wait(1, 4)
     watch.wait(2, 4)
     assert told == [
-        f"waiting for try {number} of 4: the language model does not answer" for number in (2, 3)
+        "waiting for try 2 of 4: the language model does not answer",
+        "waiting for try 3 of 4: the language model does not answer",
     ]
     _Watch(None, None).wait(1, 4)
 

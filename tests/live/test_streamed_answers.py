@@ -97,7 +97,8 @@ def test_a_text_that_fails_its_check_is_replaced_with_a_reason(texts, options, r
 def test_a_long_answer_stays_short_while_its_call_goes_on(follows):
     texts = ("One two.", "One two. Three four", "One two. Three four. Five.")
     system, model = responds(*texts, "One two. Three four. Five six.", words=3)
-    told, steps = [], []
+    told = []
+    steps = []
     turn = answer(
         System.of(system, "mine"), SAID, tell=steps.append, write=told.append if follows else None
     )
@@ -126,7 +127,8 @@ def test_without_a_fallback_the_error_is_the_reason():
 
 
 def test_in_a_terminal_the_checked_answer_replaces_the_draft():
-    stream, seen = Terminal(), threading.Event()
+    stream = Terminal()
+    seen = threading.Event()
 
     def look():
         assert "Rooibos \x1b" not in stream.getvalue()

@@ -329,7 +329,8 @@ def test_an_account_counts_one_turn_alone():
 
 
 def test_two_models_are_both_counted(tmp_path):
-    first, second = scripted("Tea?")[0], scripted("Rooibos.")[0]
+    first = scripted("Tea?")[0]
+    second = scripted("Rooibos.")[0]
     memory = ikat.UserMemory(tmp_path / "me.jsonl", scripted(LEARNED)[0])
     chat = Chat(ikat.Rewrite(first) >> ikat.Answer(second), memory=memory)
     turn = chat.say("Which tea?")

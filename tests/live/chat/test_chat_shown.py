@@ -16,7 +16,8 @@ class Answers(pt.Transformer):
     """Answers from a list, with a passage."""
 
     def __init__(self, *answers):
-        self.answers, self.seen = list(answers), []
+        self.answers = list(answers)
+        self.seen = []
 
     def transform(self, inp):
         self.seen.append(inp)
@@ -92,7 +93,8 @@ def test_a_memory_learns_after_each_turn_and_forgets_with_it(tmp_path):
     words = "I avoid caffeine."
     learned = json.dumps([{"message": 1, "words": words, "statement": words}])
     memory = ikat.UserMemory(tmp_path / "memory.jsonl", scripted(learned, "[]", "[]")[0])
-    told, system = [], Answers("Rooibos.", "Mint.")
+    told = []
+    system = Answers("Rooibos.", "Mint.")
     chat = Chat(system, memory=memory, number="tea-1")
     assert chat.remembered == 0
     chat.say(words, told.append)

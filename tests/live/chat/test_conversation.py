@@ -21,7 +21,9 @@ class System(pt.Transformer):
     """Answers from a list and remembers the frames; None finds nothing, an error is raised."""
 
     def __init__(self, *answers, used=True):
-        self.answers, self.used, self.seen = list(answers), used, []
+        self.answers = list(answers)
+        self.used = used
+        self.seen = []
 
     def transform(self, inp):
         self.seen.append(inp)
@@ -95,10 +97,8 @@ def test_its_own_answers_become_the_history(tmp_path):
     st.dictionaries(st.text("ab1", min_size=1), st.text(st.characters(exclude_categories=["Cs"]))),
 )
 def test_a_saved_chat_reads_back_as_the_frames_the_system_saw(tmp_path_factory, said, ptkb):
-    system, folder = (
-        System(*(answer for _, answer in said)),
-        tmp_path_factory.mktemp("chat") / "new",
-    )
+    system = System(*(answer for _, answer in said))
+    folder = tmp_path_factory.mktemp("chat") / "new"
     chat = Chat(system, ptkb, out=folder)
     for utterance, _ in said:
         chat.say(utterance)
@@ -229,7 +229,8 @@ def test_turns_are_taken_back_from_chat_and_folder(path):
 
 
 def test_an_interrupt_after_writing_the_log_blocks_no_later_save(path, monkeypatch):
-    chat, append = chat_of("Water.", "Milk.", continue_from=path), log.append_line
+    chat = chat_of("Water.", "Milk.", continue_from=path)
+    append = log.append_line
 
     def interrupted(*arguments):
         append(*arguments)

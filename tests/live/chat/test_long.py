@@ -15,7 +15,10 @@ class Small(Backend):
     """Rejects prompts longer than its room, and answers the others with 40 characters."""
 
     def __init__(self, room):
-        self.room, self.prompts, self.model, self.replays = room, [], "small", False
+        self.room = room
+        self.prompts = []
+        self.model = "small"
+        self.replays = False
         self.identity = {"provider": "fake", "model": f"small {id(self)}", "params": {}}
 
     def complete(self, requests):
@@ -95,7 +98,8 @@ def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
     llm = LLM(backend)
     chat = Chat(ikat.Answer(llm) >> ikat.Rewrite(llm))
     say(chat, 8)
-    reply, room = backend.reply, max(map(len, backend.prompts))
+    reply = backend.reply
+    room = max(map(len, backend.prompts))
     too_long = TooLong("rewrite", "chat_9", "the prompt is long")
     backend.reply = lambda one: (
         too_long
@@ -127,10 +131,10 @@ def test_the_history_is_halved_until_the_prompt_fits():
 
     backend = Counted(10**9)
     llm = LLM(backend)
-    said = [
-        {"role": role, "content": "x" * 40} for role in ["user", "assistant"] * 32
-    ]  # 640 tokens
-    asked, steps = [*said, {"role": "user", "content": "And now?"}], []
+    exchange = [{"role": "user", "content": "x" * 40}, {"role": "assistant", "content": "x" * 40}]
+    said = exchange * 32  # 640 tokens
+    asked = [*said, {"role": "user", "content": "And now?"}]
+    steps = []
     system = System.of(ikat.Rewrite(llm) >> ikat.Answer(llm))
     answer(system, asked, history=60)
     backend.room = len(
@@ -138,12 +142,8 @@ def test_the_history_is_halved_until_the_prompt_fits():
     )  # 3 exchanges: of 640, 320, 160, 80 and 40 tokens the last one fits
     found = answer(system, asked, history=None, tell=steps.append)
     assert (found.more, found.omitted) == ({"history": 40}, 60)
-    assert [step.split()[-4] for step in steps if "asking again" in step] == [
-        "320",
-        "160",
-        "80",
-        "40",
-    ]
+    repeated = [step for step in steps if "asking again" in step]
+    assert [step.split()[-4] for step in repeated] == ["320", "160", "80", "40"]
     assert (found.spend.calls, found.spend.known) == (
         6,
         0,

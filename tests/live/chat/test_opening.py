@@ -24,10 +24,10 @@ class SharedWords(pt.Transformer):
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         pairs = zip(inp["query"], inp["text"], strict=True)
-        scores = [
-            float(len(set(query.lower().split()) & set(text.lower().split())))
-            for query, text in pairs
-        ]
+        scores = []
+        for query, text in pairs:
+            shared = set(query.lower().split()) & set(text.lower().split())
+            scores.append(float(len(shared)))
         return pt.model.add_ranks(inp.drop(columns="rank", errors="ignore").assign(score=scores))
 
 

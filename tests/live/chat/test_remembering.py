@@ -22,10 +22,13 @@ from pyterrier_ikat.runs.answered_turn import effort
 
 def learns(*statements):
     """Completions that each learn one statement, which the user said word for word."""
-    return [
-        json.dumps([{"message": number, "words": text, "statement": text}] if text else [])
-        for number, text in statements
-    ]
+    completions = []
+    for number, text in statements:
+        learned = []
+        if text:
+            learned.append({"message": number, "words": text, "statement": text})
+        completions.append(json.dumps(learned))
+    return completions
 
 
 @pytest.fixture
@@ -47,7 +50,8 @@ def full(*_, **__):
 
 def test_a_turn_sees_what_came_before_and_a_later_chat_sees_all(path):
     llm, _ = scripted(*learns((1, "I own a dog."), (2, ""), (1, "I like tea.")))
-    first, second = System("Nice.", "Yes."), System("Good.", "Bye.")
+    first = System("Nice.", "Yes.")
+    second = System("Good.", "Bye.")
     chat = Chat(first, ["I live in Lyon."], memory=ikat.UserMemory(path, llm))
     said = []
     chat.say("I own a dog.", said.append)
@@ -86,12 +90,11 @@ class Paid(Backend):
     """Answers with 40 tokens for a prompt of 60; ``before`` is called with each request."""
 
     def __init__(self, *texts):
-        self.texts, self.before = list(texts), lambda request: None
-        self.model, self.replays, self.identity = (
-            "paid",
-            False,
-            {"provider": "fake", "model": str(id(self)), "params": {}},
-        )
+        self.texts = list(texts)
+        self.before = lambda request: None
+        self.model = "paid"
+        self.replays = False
+        self.identity = {"provider": "fake", "model": str(id(self)), "params": {}}
 
     def complete(self, requests):
         return [self.reply(request) for request in requests]
@@ -125,7 +128,8 @@ def test_memory_cost_belongs_to_the_turn_its_file_and_why(path, tmp_path):
 
 
 def test_a_paid_call_that_ctrl_c_interrupted_is_counted(path, monkeypatch):
-    (chat, backend), waiting = paid_chat(path, "Nice.", "[]"), threading.Event()
+    chat, backend = paid_chat(path, "Nice.", "[]")
+    waiting = threading.Event()
 
     def interrupted(request):
         if request.stage == "update_ptkb":

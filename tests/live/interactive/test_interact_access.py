@@ -79,7 +79,8 @@ class AtOnce(Track):
     def next_topic(self, run):
         if run.open[0][0] != "2-1":
             return super().next_topic(run)
-        run.topic, run.history = run.open.pop(0), []
+        run.topic = run.open.pop(0)
+        run.history = []
         return self.say(run, LAST_WORDS, True)
 
 
@@ -207,7 +208,8 @@ def test_a_lost_or_slow_real_answer_is_free_and_hides_the_token(
 ):
     caplog.set_level(logging.DEBUG)
     monkeypatch.setattr(track_server, "TIMEOUT", timeout)
-    track, steps = Track(ONE, faults=["", fault]), []
+    track = Track(ONE, faults=["", fault])
+    steps = []
     url = serve(track)
     run = interact(url, tmp_path / "run", tell=steps.append)
     assert run.finished
@@ -231,8 +233,10 @@ def test_a_proxy_does_not_get_the_token_of_a_local_address(serve, monkeypatch, n
 
 
 def test_a_redirect_is_not_followed_and_a_proxy_page_is_an_error(serve):
-    track, other = Track(ONE), Track(ONE)
-    url, there = serve(track), serve(other)
+    track = Track(ONE)
+    other = Track(ONE)
+    url = serve(track)
+    there = serve(other)
     track.handle = lambda *call: (307, {}, {"Location": f"{there}/auth/verify?token={TOKEN}"})
     with pytest.raises(
         UsageError, match=f"refuses auth/verify .307: {there}/auth/verify"

@@ -86,7 +86,9 @@ def test_steps_waits_and_cuts_are_told(tmp_path, monkeypatch):
 
     for module in (track_server, interactive_run):
         monkeypatch.setattr(module, "tokenizer", lambda: Words)
-    doing, told, ledger = [], [], Ledger()
+    doing = []
+    told = []
+    ledger = Ledger()
     run = play(
         Strict((("1-1", "ann", ("Why?",)),), faults=["429"]),
         tmp_path / "run",

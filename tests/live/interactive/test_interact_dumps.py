@@ -19,7 +19,8 @@ GRADES = ("user_meta", "user_rubrik", "user_rubrik_score")
 
 
 def recorded(name):
-    return [json.loads(line) for line in (RECORDED / name).read_text().splitlines()]
+    lines = (RECORDED / name).read_text().splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def topic_of(entry):
@@ -31,12 +32,17 @@ def replayed(entries, form):
     metadata = entries[0]["metadata"]
     given = [(topic_of(one), one["responses"][0]) for one in entries]
     name = "assistant_text" if form == NEW else "text"
-    answered = [(topic, one) for topic, one in given if one[name] is not None]
-    topics = [
-        (topic, "u", tuple(one["user_utterance"] for _, one in group))
-        for topic, group in groupby(answered, lambda pair: pair[0])
-    ]
-    words = [one["user_utterance"] for _, one in given if one[name] is None]
+    answered = []
+    words = []
+    for topic, one in given:
+        if one[name] is None:
+            words.append(one["user_utterance"])
+        else:
+            answered.append((topic, one))
+    topics = []
+    for topic, group in groupby(answered, lambda pair: pair[0]):
+        topics.append((topic, "u", tuple(one["user_utterance"] for _, one in group)))
+
     track = Track(
         tuple(topics), form=form, last_words=words[0] if words else "", team=metadata["team_id"]
     )
@@ -74,7 +80,8 @@ def replayed(entries, form):
                 ptkb_provenance=[],
                 meta={"ptkb_provenance": []},
             )
-    return [json.loads(line) for line in track.dump(track.runs[metadata["run_id"]]).split("\n")]
+    lines = track.dump(track.runs[metadata["run_id"]]).split("\n")
+    return [json.loads(line) for line in lines]
 
 
 def without_grades(entries):
@@ -145,12 +152,11 @@ class Renamed(Track):
 
 def test_an_unreadable_dump_is_no_evidence_and_nothing_is_resent(tmp_path):
     lost = ["", "", "drop after"]  # the reply with the user's last words
-    renamed, without = (
-        Renamed(SHORT, form=NEW, faults=[*lost]),
-        Track(SHORT, form=NEW, faults=[*lost], with_dump=False),
-    )
+    renamed = Renamed(SHORT, form=NEW, faults=[*lost])
+    without = Track(SHORT, form=NEW, faults=[*lost], with_dump=False)
     for track, told in ((renamed, "entry 1 .* unknown form .*"), (without, ".*")):
-        folder, answers = tmp_path / type(track).__name__, Answers()
+        folder = tmp_path / type(track).__name__
+        answers = Answers()
         with pytest.raises(
             ikat.DataError,
             match=(
@@ -195,7 +201,8 @@ class Stuck(Track):
         live = run.live
         message = super().proceed(run, body)
         if live:
-            run.live, run.stuck = True, True
+            run.live = True
+            run.stuck = True
             raise FAILED
         return message
 
@@ -206,14 +213,19 @@ class Stuck(Track):
 
 
 def test_a_server_failed_for_good_is_named_and_not_waited_for(tmp_path):
-    track, told, waits = Stuck(SHORT, form=NEW), [], []
+    track = Stuck(SHORT, form=NEW)
+    told = []
+    waits = []
     for _ in range(3):
         slept = []
         with pytest.raises(ServerDown) as error:
             live(track, tmp_path / "run", Answers(), sleep=slept.append)
         told.append(str(error.value))
         waits.append(sum(slept))
-    assert all("500" in text and "organisers" in text and "run id" in text for text in told)
+    for text in told:
+        assert "500" in text
+        assert "organisers" in text
+        assert "run id" in text
     assert waits == [0, 0, 0]
     assert len(track.taken) == 1
 
@@ -225,7 +237,9 @@ class Speechless(Track):
 
     def next_topic(self, run):
         if run.open and run.open[0][0] == self.failing:
-            run.topic, run.history, run.live = run.open.pop(0), [], True
+            run.topic = run.open.pop(0)
+            run.history = []
+            run.live = True
             raise FAILED
         return super().next_topic(run)
 
@@ -244,7 +258,8 @@ class Speechless(Track):
 
 @pytest.mark.parametrize("topic", ["1-1", "2-1"])
 def test_a_topic_that_begins_without_a_message_is_asked_again(tmp_path, topic):
-    track, answers = Speechless(TOPICS, form=NEW), Answers()
+    track = Speechless(TOPICS, form=NEW)
+    answers = Answers()
     track.failing = topic
     check(track, answers, live(track, tmp_path / "run", answers))
 
@@ -269,7 +284,8 @@ class Fails(Track):
 
 
 def test_a_server_that_keeps_no_response_is_not_answered_forever(tmp_path):
-    track, model = Fails(SHORT, form=NEW), Model()
+    track = Fails(SHORT, form=NEW)
+    model = Model()
     for asked in (1, 2):
         with pytest.raises(
             ServerDown,
@@ -283,7 +299,8 @@ def test_a_server_that_keeps_no_response_is_not_answered_forever(tmp_path):
 
 
 def test_a_restarted_server_that_cannot_go_on_is_said_soon(tmp_path):
-    track, answers = Track(TOPICS, form=NEW, recovers=False), Answers()
+    track = Track(TOPICS, form=NEW, recovers=False)
+    answers = Answers()
 
     def step(name):
         if name == "before /run/continue" and len(track.taken) == 1 and track.runs["mine"].live:
@@ -330,7 +347,9 @@ class Slow(Track):
     ],
 )
 def test_a_server_maybe_at_work_is_waited_for_before_resending(tmp_path, kind, fault, waits):
-    slept, answers, track = [], Answers(), kind(TOPICS, faults=["", fault])
+    slept = []
+    answers = Answers()
+    track = kind(TOPICS, faults=["", fault])
     check(track, answers, live(track, tmp_path / "run", answers, sleep=slept.append))
     assert slept == waits
 
@@ -359,7 +378,9 @@ def test_a_refused_token_ends_the_run_at_once_wherever_noticed(tmp_path, form):
     whole = expiring(1000)
     live(whole, tmp_path / "whole", Answers())
     for left in range(len(whole.calls)):
-        track, answers, folder = expiring(left), Answers(), tmp_path / str(left)
+        track = expiring(left)
+        answers = Answers()
+        folder = tmp_path / str(left)
         with pytest.raises(ikat.IkatError, match="does not accept the token in IKAT_TOKEN"):
             live(track, folder, answers)
         assert len(track.calls) <= left + 2  # a lost answer may have been the refusal
@@ -378,10 +399,8 @@ class FailsInItsSecondTopic(Fails):
 
 def test_an_equal_response_on_another_topic_is_no_evidence(tmp_path):
     topics = (("1-1", "ann", ("Why?",)), ("2-1", "bob", ("Where?",)))
-    track, model = (
-        FailsInItsSecondTopic(topics, form=NEW),
-        Model(lambda number: ("No idea.", "No idea.")[number - 1]),
-    )
+    track = FailsInItsSecondTopic(topics, form=NEW)
+    model = Model(lambda number: ("No idea.", "No idea.")[number - 1])
     with pytest.raises(ServerDown, match="its dump lacks the response"):
         play(track, tmp_path / "run", model)
     assert len(model.asked) == 2

@@ -7,7 +7,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from track_server import DOCUMENTED, FAULTS, NEW, OLD, TOKEN, InProcess, Track
+from track_server import DOCUMENTED, FAULTS, NEW, OLD, TOKEN, InProcess, Track, list_questions
 
 from pyterrier_ikat.live.interactive import player, track_server
 from pyterrier_ikat.live.interactive.track_server import ServerDown, ServerRefusal, TrackServer
@@ -108,12 +108,15 @@ def killing(deadly):
 
 
 def check(track, answers, journal):
-    expected = [(topic, utterance) for topic, _, utterances in TOPICS for utterance in utterances]
-    assert track.taken == [(*said, f"Answer {number}.") for number, said in enumerate(expected, 1)]
+    expected = []
+    for number, (topic, utterance) in enumerate(list_questions(TOPICS), 1):
+        expected.append((topic, utterance, f"Answer {number}."))
+    assert track.taken == expected
     assert len(answers.asked) == len(expected)
-    assert [turn.response for one in journal.log.dialogues() for turn in one.taken] == [
-        response for *_, response in track.taken
-    ]
+    logged = []
+    for one in journal.log.dialogues():
+        logged.extend(turn.response for turn in one.taken)
+    assert logged == [response for *_, response in track.taken]
     assert [(one.session, one.end) for one in journal.log.dialogues()] == [
         (topic, "topic ended") for topic, *_ in TOPICS
     ]
@@ -125,7 +128,8 @@ def check(track, answers, journal):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_at_each_call(tmp_path, fault, place, form):
     times = len(player.WAITS) + 10 if fault == "unreached" else 1
-    track, answers = Track(TOPICS, faults=[""] * place + [fault] * times, form=form), Answers()
+    track = Track(TOPICS, faults=[""] * place + [fault] * times, form=form)
+    answers = Answers()
     check(track, answers, lives(track, tmp_path / "run", answers))
     assert track.faults == []
 
@@ -133,7 +137,8 @@ def test_each_fault_at_each_call(tmp_path, fault, place, form):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("deadly", range(2, 2 * (CALLS + 1)))
 def test_a_kill_before_and_after_each_call(tmp_path, deadly, form):
-    track, answers = Track(TOPICS, form=form), Answers()
+    track = Track(TOPICS, form=form)
+    answers = Answers()
     check(track, answers, lives(track, tmp_path / "run", answers, [killing(deadly)]))
     assert len(answers.asked) == 4
 
@@ -151,7 +156,8 @@ def test_a_kill_or_a_full_disk_at_each_line_of_the_journal(tmp_path, form, error
                 raise error
             files.append_line(path, line)
 
-        track, answers = Track(TOPICS, form=form), Answers()
+        track = Track(TOPICS, form=form)
+        answers = Answers()
         with monkeypatch.context() as patched:
             patched.setattr(log, "append_line", append)
             check(track, answers, lives(track, tmp_path / f"{deadly}", answers))
@@ -164,7 +170,8 @@ def test_a_kill_or_a_full_disk_at_each_line_of_the_journal(tmp_path, form, error
     st.sampled_from(FORMS),
 )
 def test_any_faults_with_any_kills(tmp_path_factory, faults, deaths, form):
-    track, answers = Track(TOPICS, faults=faults, form=form), Answers()
+    track = Track(TOPICS, faults=faults, form=form)
+    answers = Answers()
     check(
         track,
         answers,
@@ -178,7 +185,8 @@ def test_any_faults_with_any_kills(tmp_path_factory, faults, deaths, form):
 
 
 def test_the_whole_run_again_sends_nothing(tmp_path):
-    track, answers = Track(TOPICS), Answers()
+    track = Track(TOPICS)
+    answers = Answers()
     check(track, answers, live(track, tmp_path / "run", answers))
     calls = list(track.calls)
     check(track, answers, live(track, tmp_path / "run", answers))
@@ -188,11 +196,10 @@ def test_the_whole_run_again_sends_nothing(tmp_path):
 def message(*utterances, ends=False):
     """The user's words after those before, each of which was answered."""
     *earlier, newest = utterances
-    history = [
-        {"role": role, "content": text}
-        for said in earlier
-        for role, text in (("user", said), ("assistant", "Yes."))
-    ]
+    history = []
+    for said in earlier:
+        history.append({"role": "user", "content": said})
+        history.append({"role": "assistant", "content": "Yes."})
     return player.UserMessage(
         topic_id="1-1",
         user_id="ann",

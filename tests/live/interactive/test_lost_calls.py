@@ -53,7 +53,9 @@ def kills_at(name, nth=1):
     ],
 )
 def test_a_stopped_call_is_waited_for_as_a_slow_one(tmp_path, name, nth, waits):
-    track, answers, slept = Track(BOTH), Answers(), []
+    track = Track(BOTH)
+    answers = Answers()
+    slept = []
     with pytest.raises(Killed):
         live(track, tmp_path / "run", answers, step=kills_at(name, nth), sleep=slept.append)
     assert slept == []
@@ -65,13 +67,15 @@ ONE = (("1-1", "ann", ("Which tea?", "And now?", "Or mate?")),)
 
 
 def test_what_is_done_and_told_names_its_turn(tmp_path):
-    done, told = [], []
+    done = []
+    told = []
     track = Track((*ONE, ("2-1", "bob", ("Where?",))), form=NEW)
     run = play(track, tmp_path / "run", doing=done.append, tell=told.append)
     assert {line.split(" ")[0] for line in done} == {"1-1_1", "1-1_2", "1-1_3", "2-1_1"}
-    assert all(len(line.split(" ", 1)[1]) > 5 for line in done)
+    for line in done:
+        assert len(line.split(" ", 1)[1]) > 5
     answered = [line.split(":")[0] for line in told if "answered" in line]
-    assert answered == [f"{qid} answered" for qid in ("1-1_1", "1-1_2", "1-1_3", "2-1_1")]
+    assert answered == ["1-1_1 answered", "1-1_2 answered", "1-1_3 answered", "2-1_1 answered"]
     assert run.finished
     told.clear()
     again = play(track, tmp_path / "run", tell=told.append)
@@ -177,7 +181,8 @@ def test_a_field_of_another_type_is_named():
 
 def test_a_message_on_another_topic_begins_a_session(tmp_path):
     run = InteractiveRun(tmp_path / "run", {"kind": "interactive"})
-    first, second = message(), message(topic_id="2-1", user_id="bob")
+    first = message()
+    second = message(topic_id="2-1", user_id="bob")
     for user_message in (first, second):
         run.receive(user_message)
     assert run.begun == {("1-1", 1): first, ("2-1", 1): second}
@@ -189,7 +194,7 @@ def test_a_message_on_another_topic_begins_a_session(tmp_path):
 
 def test_scores_of_a_turn_fall_and_equal_ones_are_parted(monkeypatch):
     monkeypatch.setattr(track_server, "tokenizer", lambda: str.split)
-    given = {f"d{number}": 1.0 for number in range(3)} | {"d3": 2.0, "d4": 0.12345678}
+    given = {"d0": 1.0, "d1": 1.0, "d2": 1.0, "d3": 2.0, "d4": 0.12345678}
     scores = fitted(Turn(1, "?", "Tea.", citations=given)).citations
     assert list(scores) == ["d0", "d1", "d2", "d3", "d4"]
     values = list(scores.values())
@@ -262,7 +267,9 @@ def test_what_cannot_be_learned_is_told_once(tmp_path):
 
 
 def test_what_failed_for_good_is_sent_again_without_a_wait(tmp_path):
-    track, answers, slept = Track(BOTH), Answers(), []
+    track = Track(BOTH)
+    answers = Answers()
+    slept = []
     step = kills_at("before /run/continue", 2)
     with pytest.raises(Killed):
         live(track, tmp_path / "run", answers, step=step, sleep=slept.append)
@@ -294,7 +301,8 @@ class Longer(Answers):
 
 def test_a_cut_response_is_sent_at_once_and_nothing_is_asked(tmp_path, monkeypatch):
     monkeypatch.setattr(track_server, "tokenizer", lambda: words_of)
-    track, slept = ShortOnly((("1-1", "ann", ("Why?", "How?")),)), []
+    track = ShortOnly((("1-1", "ann", ("Why?", "How?")),))
+    slept = []
     run = live(track, tmp_path / "run", Longer(), sleep=slept.append)
     assert slept == []
     calls = [path.rpartition("/")[2] for path in track.calls]

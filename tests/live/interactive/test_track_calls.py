@@ -33,7 +33,10 @@ def track(monkeypatch):
 
     class Answers:
         def __init__(self):
-            self.answers, self.calls, self.waits, self.told = [], [], [], []
+            self.answers = []
+            self.calls = []
+            self.waits = []
+            self.told = []
 
         def __call__(self, request):
             body = json.loads(request.content) if request.content else dict(request.url.params)
@@ -81,7 +84,8 @@ def test_each_call_has_its_path_and_fields(track):
     assert track.token == "Bearer tok-1"
     run = {"run_id": "mine"}
     persona = {"track_persona": True}
-    chosen, none = {"ptkb_provenance": ["I ski."]}, {"ptkb_provenance": []}
+    chosen = {"ptkb_provenance": ["I ski."]}
+    none = {"ptkb_provenance": []}
     assert track.calls == [
         ("GET", "/sim/auth/verify", {}),
         (

@@ -38,12 +38,10 @@ def server_of(monkeypatch, status, text, **options):
 
 
 def test_a_line_of_a_dump_ends_where_json_ends(monkeypatch):
+    responses = [{"user_utterance": "Why?", "text": LINES}]
     entries = [
-        {
-            "metadata": {"topic_id": f"1-1_{number}"},
-            "responses": [{"user_utterance": "Why?", "text": LINES}],
-        }
-        for number in (1, 2)
+        {"metadata": {"topic_id": "1-1_1"}, "responses": responses},
+        {"metadata": {"topic_id": "1-1_2"}, "responses": responses},
     ]
     text = "\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
     assert server_of(monkeypatch, 200, text).dumped() == [Dumped("1-1", "Why?", LINES)] * 2
@@ -98,7 +96,8 @@ def test_a_dump_is_written_anew_by_each_call(tmp_path):
 
 
 def test_as_many_conversations_as_asked_for_and_no_more(tmp_path):
-    track, model = Track(), Model()
+    track = Track()
+    model = Model()
     for sessions, turns in [(1, 3), (1, 3), (2, 4), (5, 6)]:
         run = play(track, tmp_path / "run", model, sessions=sessions)
         assert said(track.taken) == EVERY[:turns]

@@ -16,8 +16,21 @@ TOPICS = (
     ("2-1", "bob", ("Where may I walk?",)),
     ("1-2", "ann", ("What should I eat?", "What should I eat?")),
 )
+
+
+def list_questions(topics):
+    """The questions of topics in their order, each with its topic."""
+    questions = []
+    for topic, _, utterances in topics:
+        for utterance in utterances:
+            questions.append((topic, utterance))
+    return questions
+
+
 LAST_WORDS = "Thank you, that is all."
-DOCUMENTED, OLD, NEW = "documented", "2026-02", "2026-04"
+DOCUMENTED = "documented"
+OLD = "2026-02"
+NEW = "2026-04"
 """The documentation of 2025, and two revisions of the server's repository by their month."""
 FAULTS = (
     *(
@@ -46,7 +59,8 @@ def tokenizer():
 class Refused(Exception):
     def __init__(self, status, detail):
         super().__init__(detail)
-        self.status, self.detail = status, detail
+        self.status = status
+        self.detail = detail
 
 
 @dataclass
@@ -95,11 +109,11 @@ class Track:
     @property
     def taken(self):
         """(topic, utterance, response) of each response that was taken."""
-        return [
-            (one["topic"], one["user_utterance"], one["text"])
-            for run in self.runs.values()
-            for one in run.dumped
-        ]
+        taken = []
+        for run in self.runs.values():
+            for one in run.dumped:
+                taken.append((one["topic"], one["user_utterance"], one["text"]))
+        return taken
 
     def handle(self, method, path, query, body, headers):
         """Status, content and headers of an answer."""
@@ -211,7 +225,9 @@ class Track:
             )
 
     def next_topic(self, run):
-        run.topic, run.history, run.live = run.open.pop(0), [], True
+        run.topic = run.open.pop(0)
+        run.history = []
+        run.live = True
         if self.runs.get(run.about["run_id"]) is not run:
             self.budget -= 1
         return self.say(run, run.topic[2][0], False)
@@ -247,7 +263,8 @@ class Track:
 
     def status(self, run):
         current = [] if run.topic[0] in run.done else [run.topic[0]]
-        still, done = [one[0] for one in run.open], list(run.done)
+        still = [one[0] for one in run.open]
+        done = list(run.done)
         if self.released:  # which counts a topic as done once it is begun
             state = ("inactive" if run.lost else "active") if still else "complete"
             return {"status": state, "open_topics": still, "done_topics": done + current}
@@ -265,15 +282,16 @@ class Track:
             raise Refused(500, "Internal Server Error")  # what it really does
         if self.released:
             for topic in run.farewells:
-                last = max(
-                    (place for place, one in enumerate(said) if one["topic"] == topic),
-                    default=len(said) - 1,
-                )
+                last = len(said) - 1
+                for place, one in enumerate(said):
+                    if one["topic"] == topic:
+                        last = place
                 nothing = {"text": None, "citations": {}, "ptkb_provenance": []}
                 said.insert(
                     last + 1, {"topic": topic, "user_utterance": self.last_words, **nothing}
                 )
-        entries, counts = [], {}
+        entries = []
+        counts = {}
         for one in said:
             number = counts[one["topic"]] = counts.get(one["topic"], int(self.released) - 1) + 1
             metadata = {**run.about, "topic_id": f"{one['topic']}_{number}"}
@@ -282,10 +300,8 @@ class Track:
 
     def dumped(self, one):
         """A response in the dump, in this server's form; grades are empty."""
-        said, kept = (
-            {"rank": 1, "user_utterance": one["user_utterance"]},
-            {"ptkb_provenance": one["ptkb_provenance"]},
-        )
+        said = {"rank": 1, "user_utterance": one["user_utterance"]}
+        kept = {"ptkb_provenance": one["ptkb_provenance"]}
         if self.form == NEW:
             meta = {"assistant_meta": {} if one["text"] is None else one["meta"]}
             return {
@@ -306,16 +322,16 @@ class Track:
     def forget(self, run_id):
         """A released server, started again, can't recover a conversation: its topic is done."""
         run = self.runs[run_id]
-        run.live, run.lost = False, True
+        run.live = False
+        run.lost = True
         run.done.append(run.topic[0])
 
     def restart(self, calls):
         """Start again with what was known before the last calls; no message until an answer."""
-        can_go_on = [
-            one
-            for one in self.before[-calls:]
-            if any(run.dumped or not self.released for run in one.values())
-        ]
+        can_go_on = []
+        for one in self.before[-calls:]:
+            if any(run.dumped or not self.released for run in one.values()):
+                can_go_on.append(one)
         known = (
             can_go_on or self.before[-1:]
         )  # a released one can't go on with a run that has no response
@@ -332,10 +348,12 @@ class InProcess(httpx.BaseTransport):
     """Carries calls to a track without a network; ``step`` is called before and after each."""
 
     def __init__(self, track, step=lambda name: None):
-        self.track, self.step = track, step
+        self.track = track
+        self.step = step
 
     def handle_request(self, request):
-        track, path = self.track, request.url.path.removeprefix("/sim")
+        track = self.track
+        path = request.url.path.removeprefix("/sim")
         self.step(f"before {path}")
         changes = request.method == "POST"
         fault = track.faults.pop(0) if changes and track.faults else ""
@@ -344,7 +362,9 @@ class InProcess(httpx.BaseTransport):
         body = json.loads(request.content) if request.content else None
         headers = {name.lower(): value for name, value in request.headers.items()}
         if fault in ("500 before", "429"):
-            status, content, more = int(fault[:3]), {"detail": "not now"}, {"Retry-After": "0"}
+            status = int(fault[:3])
+            content = {"detail": "not now"}
+            more = {"Retry-After": "0"}
         else:
             if changes and any(
                 "restart" in one for one in (fault, *track.faults)
@@ -359,7 +379,8 @@ class InProcess(httpx.BaseTransport):
         if fault in AFTER:
             raise AFTER[fault]
         if fault == "500 after":
-            status, content = 500, {"detail": "Internal Server Error"}
+            status = 500
+            content = {"detail": "Internal Server Error"}
         return httpx.Response(
             status,
             content=b"<html>" if fault == "no JSON after" else content_of(content),
@@ -398,7 +419,8 @@ class TrackServer:
                 if fault == "drop before":
                     return
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                path, query = parts.path.removeprefix("/sim"), dict(parse_qsl(parts.query))
+                path = parts.path.removeprefix("/sim")
+                query = dict(parse_qsl(parts.query))
                 status, content, more = track.handle(method, path, query, body, headers)
                 if fault == "hang":
                     track.free.wait(60)

@@ -44,13 +44,14 @@ def answer(text, *passages, activity=("answering",), **facts):
     cited = read_citations(text, len(passages))
     sources = tuple(ShownPassage(docno, words, score) for docno, words, score in passages)
     turn = Turn(1, "", cited.text, sources, cited=tuple(cited.sentences))
-    text, facts = (
-        content_of(turn) if cited.text else "",
-        {"response": cited.text, "html": as_html(turn)} | facts,
-    )
-    sent = [chunk(text[: len(text) // 2]), chunk(text[len(text) // 2 :])] if text else []
-    end = chunk(finish_reason="stop", citations=citations(turn), ikat={**FACTS, **facts})
-    return [*[chunk(ikat={"activity": one}) for one in activity], *sent, end]
+    facts = {**FACTS, "response": cited.text, "html": as_html(turn), **facts}
+    chunks = [chunk(ikat={"activity": one}) for one in activity]
+    if cited.text:
+        content = content_of(turn)
+        half = len(content) // 2
+        chunks += [chunk(content[:half]), chunk(content[half:])]
+    chunks.append(chunk(finish_reason="stop", citations=citations(turn), ikat=facts))
+    return chunks
 
 
 class Server(ThreadingHTTPServer):
@@ -73,11 +74,16 @@ class Server(ThreadingHTTPServer):
         """As if it had just been started."""
         for event in self.held:
             event.set()
-        self.replies, self.asked, self.paths, self.held, self.token = {}, [], [], [], ""
-        self.under_way, self.stopped = {}, []
+        self.replies = {}
+        self.asked = []
+        self.paths = []
+        self.held = []
+        self.token = ""
+        self.under_way = {}
+        self.stopped = []
         self.models = [
-            {"id": name, "about": about, "writes_response": True}
-            for name, about in (("plain", "Plain."), ("gtr", "Generates."))
+            {"id": "plain", "about": "Plain.", "writes_response": True},
+            {"id": "gtr", "about": "Generates.", "writes_response": True},
         ]
 
     def told(self, model):

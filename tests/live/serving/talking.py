@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from contextlib import suppress
+from itertools import cycle
 
 import anyio
 import pyterrier as pt
@@ -20,27 +21,26 @@ class Talks(pt.Transformer):
     """Responds with what it was given. Its passages are named after the question."""
 
     def __init__(self, response=None):
-        self.response, self.seen = response, []
+        self.response = response
+        self.seen = []
 
     def transform(self, inp):
         self.seen += inp.to_dict("records")
-        rows = [row for _, row in inp.iterrows() for _ in PASSAGES]
-        said = [
-            self.response or json.dumps([row.get("qptkb"), row.get("qhistory"), row["query"]])
-            for row in rows
-        ]
+        said = []
+        docnos = []
+        for _, row in inp.iterrows():
+            given = json.dumps([row.get("qptkb"), row.get("qhistory"), row["query"]])
+            for docno in PASSAGES:
+                said.append(self.response or given)
+                docnos.append(f"{docno}-{row['query'][:20]}")
         turns = inp.loc[inp.index.repeat(len(PASSAGES))].reset_index(drop=True)
-        docnos = [
-            f"{docno}-{row['query'][:20]}"
-            for docno, row in zip([*PASSAGES] * len(inp), rows, strict=True)
-        ]
         return turns.assign(
             docno=column(docnos),
             text=column([*PASSAGES.values()] * len(inp)),
             score=[2.0, 1.0] * len(inp),
             rank=[0, 1] * len(inp),
             qanswer=column(said),
-            used=[True] * len(rows),
+            used=[True] * len(docnos),
         )
 
 
@@ -60,7 +60,8 @@ class Waits(pt.Transformer):
     """Finds nothing, once it may; tells when somebody asks."""
 
     def __init__(self):
-        self.asked, self.may = threading.Semaphore(0), threading.Semaphore(0)
+        self.asked = threading.Semaphore(0)
+        self.may = threading.Semaphore(0)
 
     def transform(self, inp):
         if len(inp):
@@ -71,14 +72,9 @@ class Waits(pt.Transformer):
 
 def says(*texts, **more):
     """The body of a chat request: the user's words and the assistant's, in turns."""
-    roles = ["user", "assistant"] * len(texts)
-    return {
-        "model": "talks",
-        "messages": [
-            {"role": role, "content": text} for role, text in zip(roles, texts, strict=False)
-        ],
-        **more,
-    }
+    roles = cycle(["user", "assistant"])
+    messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+    return {"model": "talks", "messages": messages, **more}
 
 
 def served(systems=None, token=None, origins=(), out=None):
@@ -94,7 +90,8 @@ class Client:
     """Asks an application in this process; ``came`` gets each part of a body when it arrives."""
 
     def __init__(self, application, came=lambda part: None):
-        self.application, self.came = application, came
+        self.application = application
+        self.came = came
 
     def ask(self, method, path, body=b"", headers=(), chunks=None):
         """The status, headers and body of the response; ``chunks`` are the client's messages."""
@@ -159,4 +156,5 @@ class Client:
 def events(content):
     """The events of a stream."""
     lines = content.decode().split("\n\n")
-    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+    objects = [line for line in lines if line.startswith("data: {")]
+    return [json.loads(line.removeprefix("data: ")) for line in objects]

@@ -66,13 +66,19 @@ def test_an_answer_has_openai_s_form_and_its_passages(client):
     assert content_of(answer) == '[{}, [], "Which tea?"]\n\nSources: [1][2]'
     assert answer["citations"] == [
         {
-            "id": f"{docno}-Which tea?",
-            "title": PASSAGES[docno],
-            "text": PASSAGES[docno],
-            "score": score,
-            "url": f"urn:passage:{docno}-Which%20tea%3F",
-        }
-        for docno, score in (("d1", 2.0), ("d2", 1.0))
+            "id": "d1-Which tea?",
+            "title": PASSAGES["d1"],
+            "text": PASSAGES["d1"],
+            "score": 2.0,
+            "url": "urn:passage:d1-Which%20tea%3F",
+        },
+        {
+            "id": "d2-Which tea?",
+            "title": PASSAGES["d2"],
+            "text": PASSAGES["d2"],
+            "score": 1.0,
+            "url": "urn:passage:d2-Which%20tea%3F",
+        },
     ]
     assert answer["ikat"].keys() >= {
         "rewrite",
@@ -88,7 +94,8 @@ def test_an_answer_has_openai_s_form_and_its_passages(client):
     }
 
 
-U, A = "user", "assistant"
+U = "user"
+A = "assistant"
 SAID = [(U, "Tea?"), (A, "Mate.")]
 TOLD = [(A, "Hi!"), (U, "Hi"), (U, "Tea?")]
 CALL = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather"}}]}
@@ -148,10 +155,8 @@ def test_a_method_without_responses_shows_passage_beginnings(client):
         "[2] Mint is a herb.",
     ]
     _, _, models = client.ask("GET", "/v1/models")
-    assert [(one["id"], one["writes_response"]) for one in json.loads(models)["data"]] == [
-        ("talks", True),
-        ("ranks", False),
-    ]
+    writes_response = {one["id"]: one["writes_response"] for one in json.loads(models)["data"]}
+    assert writes_response == {"talks": True, "ranks": False}
 
 
 @pytest.mark.parametrize(
@@ -193,10 +198,11 @@ def test_sources_are_annotations_as_openai_sends_them():
     _, answer = client.chat(says("Which tea?"))
     message = answer["choices"][0]["message"]
     cited = [one["url_citation"] for one in message["annotations"]]
-    assert [
-        (message["content"][one["start_index"] : one["end_index"]], one["url"], one["title"])
-        for one in cited
-    ] == [
+    shown = []
+    for one in cited:
+        mark = message["content"][one["start_index"] : one["end_index"]]
+        shown.append((mark, one["url"], one["title"]))
+    assert shown == [
         ("[1]", "https://tea.example/1", "Rooibos has no caffeine."),
         ("[2]", "urn:passage:d2-Which%20tea%3F", "Mint is a herb."),
     ]
@@ -259,7 +265,10 @@ def types(*texts, **options):
     def wait():
         assert read.acquire(timeout=60)
 
-    model = LLM(Types([*(wait if text is READ else text for text in texts[:-1]), Reply(texts[-1])]))
+    written = []
+    for text in texts[:-1]:
+        written.append(wait if text is READ else text)
+    model = LLM(Types([*written, Reply(texts[-1])]))
     system = FINDS >> ikat.Respond(model, **options)
 
     def came(part):
@@ -316,7 +325,9 @@ def test_another_answer_to_the_same_words_asks_the_model_anew():
 def test_a_system_is_described_by_one_sentence_in_plain_words():
     described = {name: about(System(method, FINDS)) for name, method in METHODS.items()}
     assert not [one for one in described.values() if re.search(r"(?i)section|table \d|`", one)]
-    assert all(one.count(". ") == 0 and one.endswith(".") for one in described.values())
+    for one in described.values():
+        assert ". " not in one
+        assert one.endswith(".")
     assert described["aqd"] == (
         "AQD: the LLM's answer, up to n queries for it, their results interleaved."
     )
@@ -368,7 +379,9 @@ Last\n---\n"""
 
 
 def test_each_block_is_drawn_once_as_the_finished_answer_has_it():
-    drawer, blocks, until = BlockDrawer(), [], 0
+    drawer = BlockDrawer()
+    blocks = []
+    until = 0
     for end in range(len(TEAS) + 1):
         drawn = drawer.draw(TEAS[:end])
         if drawn is not None:
@@ -387,7 +400,8 @@ def test_each_block_is_drawn_once_as_the_finished_answer_has_it():
     "text", ["**a " * 12000, "> " * 25000, "a\n\n" * 12000, "| a |\n|---|\n" * 3000, "a\rb\n\nc"]
 )
 def test_hostile_texts_are_drawn_at_once_while_they_are_written(text):
-    drawer, began = BlockDrawer(), time.process_time()
+    drawer = BlockDrawer()
+    began = time.process_time()
     for end in range(0, len(text), 500):
         drawn = drawer.draw(text[:end])
         assert drawn is None or not re.search("<(b|a|img|script)[ >]", drawn.html)
@@ -503,13 +517,8 @@ TOOL = {
         "parameters": {"type": "object"},
     },
 }
-RECORDED = [
-    json.loads(line)
-    for line in Path(__file__)
-    .with_name("client_requests.jsonl")
-    .read_text(encoding="utf-8")
-    .splitlines()
-]
+REQUESTS = Path(__file__).with_name("client_requests.jsonl").read_text(encoding="utf-8")
+RECORDED = [json.loads(line) for line in REQUESTS.splitlines()]
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda one: f"{one['client']}: {one['call']}")
@@ -527,13 +536,9 @@ def test_client_requests_are_answered_unless_for_a_call_or_json(client, recorded
         if recorded["body"].get("stream")
         else json.loads(content)
     )
-    question = [
-        message["content"] for message in recorded["body"]["messages"] if message["role"] == "user"
-    ][-1]
-    assert (heard(answer)[2], "tools" in answer["ikat"]["ignored"]) == (
-        question,
-        "tools" in recorded["body"],
-    )
+    of_user = [one for one in recorded["body"]["messages"] if one["role"] == "user"]
+    assert heard(answer)[2] == of_user[-1]["content"]
+    assert ("tools" in answer["ikat"]["ignored"]) == ("tools" in recorded["body"])
 
 
 REFUSED = [
@@ -739,7 +744,8 @@ def test_a_failure_is_told_to_the_reader_its_reason_to_operators(
 class Room(Backend):
     """Has room for so many characters of a prompt, and says how many it got."""
 
-    model, identity = "small", {"provider": "own", "model": "small", "params": {}}
+    model = "small"
+    identity = {"provider": "own", "model": "small", "params": {}}
 
     def __init__(self, room):
         self.room = room

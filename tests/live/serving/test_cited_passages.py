@@ -72,7 +72,8 @@ def at_server(url):
 
 def test_a_cited_passage_opens_without_the_token(plain):
     answer = chat(plain, "tea").json()
-    links = [link["url_citation"] for link in answer["choices"][0]["message"]["annotations"]]
+    annotations = answer["choices"][0]["message"]["annotations"]
+    links = [one["url_citation"] for one in annotations]
     assert {link["title"] for link in links} == {
         "Rooibos has <b>no</b> caffeine",
         "Tea <script>document.title =",

@@ -30,10 +30,14 @@ WAYS = {
 class Waits(Backend):
     """Tells of each call, and answers once it may."""
 
-    model, identity, concurrency = "waits", {"provider": "waits", "model": "waits"}, 8
+    model = "waits"
+    identity = {"provider": "waits", "model": "waits"}
+    concurrency = 8
 
     def __init__(self):
-        self.there, self.may, self.stages = threading.Semaphore(0), threading.Semaphore(0), []
+        self.there = threading.Semaphore(0)
+        self.may = threading.Semaphore(0)
+        self.stages = []
 
     def complete(self, requests):
         self.stages += [request.stage for request in requests]
@@ -47,7 +51,8 @@ class Heard(logging.Handler):
 
     def __init__(self):
         super().__init__()
-        self.lines, self.left = [], threading.Semaphore(0)
+        self.lines = []
+        self.left = threading.Semaphore(0)
 
     def emit(self, record):
         self.lines.append(self.format(record))
@@ -57,7 +62,8 @@ class Heard(logging.Handler):
 
 @pytest.fixture
 def log():
-    heard, logger = Heard(), logging.getLogger("pyterrier_ikat.live.serving")
+    heard = Heard()
+    logger = logging.getLogger("pyterrier_ikat.live.serving")
     logger.addHandler(heard)
     yield heard
     logger.removeHandler(heard)
@@ -259,7 +265,8 @@ def test_a_client_that_leaves_the_queue_is_never_asked_for(log):
 
 def test_whoever_stays_gets_the_answer_to_the_same_question(log):
     with three_stages(workers=2) as (server, backend, _):
-        leaves, stays = ask(server, "whole"), ask(server, "whole")
+        leaves = ask(server, "whole")
+        stays = ask(server, "whole")
         for _ in range(2):
             assert backend.there.acquire(timeout=LONG)
         leave(leaves)

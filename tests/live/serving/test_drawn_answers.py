@@ -62,7 +62,7 @@ def test_marks_of_blocks_are_buttons_and_private_signs_are_not():
     assert drawn.until == len(text) - 1
 
 
-PASSAGES = tuple(ShownPassage(f"d{number}") for number in range(1, 4))
+PASSAGES = (ShownPassage("d1"), ShownPassage("d2"), ShownPassage("d3"))
 
 
 def whole(*sentences):

@@ -52,8 +52,10 @@ def server(wire):
 
 
 def test_the_export_is_what_systems_on_the_sample_saw(page, allowed_errors, tmp_path):
-    sample, seen = ikat.dataset("ikat:sample"), []
-    [talk, *_], llm = sample.conversations, ikat.llm("recorded:sample")
+    sample = ikat.dataset("ikat:sample")
+    seen = []
+    [talk, *_] = sample.conversations
+    llm = ikat.llm("recorded:sample")
     passages = pd.DataFrame(islice(sample.get_corpus_iter(verbose=False), 3)).assign(
         score=[3.0, 2.0, 1.0], rank=[0, 1, 2]
     )
@@ -110,10 +112,9 @@ def test_two_systems_answer_with_their_own_histories(page, server):
             [question],
             [question, {"role": "assistant", "content": first}, later],
         ]
-    assert all(
-        body["stream"] and body["metadata"]["ptkb"] == ["I avoid caffeine.", "I like mint."]
-        for body in server.asked
-    )
+    for body in server.asked:
+        assert body["stream"]
+        assert body["metadata"]["ptkb"] == ["I avoid caffeine.", "I like mint."]
     (name,) = {
         body["metadata"]["chat_id"] for body in server.asked
     }  # one conversation, whoever answers
@@ -226,7 +227,8 @@ def test_a_citation_opens_its_passage(page, server):
 def test_a_citation_shows_its_passage_to_pointer_and_keyboard(page, server):
     open_chat(page, server, [answer(CITED, TEA, MINT)], both=False)
     ask(page, "Which tea?")
-    cites, card = page.locator(".cite"), page.get_by_role("tooltip")
+    cites = page.locator(".cite")
+    card = page.get_by_role("tooltip")
     cites.nth(1).hover()
     expect(card).to_contain_text(MINT[1])
     card.hover()
@@ -253,7 +255,8 @@ def test_an_answer_is_copied_with_its_sources(page, server):
 
 
 def test_answers_show_their_activity_and_can_be_stopped(page, server):
-    held, other = server.hold(), server.hold()
+    held = server.hold()
+    other = server.hold()
     slow = [
         chunk(ikat={"activity": "searching 5 queries"}),
         chunk("Never "),
@@ -510,8 +513,8 @@ def test_the_tab_key_reaches_all_that_can_be_used(page, server):
         expect(page.locator(":focus-visible")).to_have_count(1)
         walked.append(page.evaluate(FOCUSED))
     tools = [
-        (f"Copy the answer of {system} with its sources", f"Ask again: {system}")
-        for system in ("plain", "gtr")
+        ("Copy the answer of plain with its sources", "Ask again: plain"),
+        ("Copy the answer of gtr with its sources", "Ask again: gtr"),
     ]
     source = "1Rooibos has no caffeine.tea:1"
     steps = "How it searched"
@@ -538,10 +541,8 @@ def test_a_screen_reader_hears_activities_and_whole_answers(page, server):
 
 
 def test_an_export_is_a_topics_file_of_what_the_system_saw(page, server, tmp_path):
-    plain, gtr = (
-        [answer("Rooibos [1].", TEA, MINT), [CUT], answer("Hot.")],
-        [answer("Mint.", MINT), answer(""), answer("Cold.")],
-    )
+    plain = [answer("Rooibos [1].", TEA, MINT), [CUT], answer("Hot.")]
+    gtr = [answer("Mint.", MINT), answer(""), answer("Cold.")]
     open_chat(page, server, plain, gtr)
     write_persona(page, 'I avoid caffeine.\nI like "mint" – and 茶.')
     for text in ("Which tea?", "Why?", "And how?"):
@@ -652,7 +653,8 @@ def test_lists_of_right_to_left_texts_stand_inside(page, server):
 
 
 def test_finished_blocks_are_drawn_once_while_the_rest_is_text(page, server):
-    held, last = server.hold(), server.hold()
+    held = server.hold()
+    last = server.hold()
     text = "**Rooibos**. [1]\n\n- mint\n- **sa"
     writing = [
         chunk(text),
@@ -770,5 +772,8 @@ def test_nothing_keeps_people_from_using_the_page(new_page, server, view):
     assert violations(page) == []
     width = view["viewport"]["width"]
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    tops = [round(page.locator(".side").nth(place).bounding_box()["y"]) for place in (0, 1)]
+    tops = []
+    for place in (0, 1):
+        box = page.locator(".side").nth(place).bounding_box()
+        tops.append(round(box["y"]))
     assert (tops[0] == tops[1]) == (width == 1280)

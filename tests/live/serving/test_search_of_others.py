@@ -93,7 +93,8 @@ def test_a_dense_fusion_s_texts_are_not_asked_where_unread(url, sample_index, to
 def test_a_blank_query_in_a_batch_has_no_passages(url):
     answer = asked(url, queries=["tea", " ", "", "music"], k=1).json()
     assert [len(result["passages"]) for result in answer["results"]] == [1, 0, 0, 1]
-    assert [len(result["passages"]) for result in asked(url, queries=[""]).json()["results"]] == [0]
+    [result] = asked(url, queries=[""]).json()["results"]
+    assert result["passages"] == []
 
 
 def test_a_chat_client_s_address_is_told_apart(url):

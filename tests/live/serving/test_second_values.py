@@ -337,7 +337,10 @@ def test_a_dataset_that_is_named_comes_before_the_sample(monkeypatch):
 
 
 def test_all_systems_with_a_limit_get_the_words():
-    responds = {name: Talks() >> ikat.Respond(scripted()[0]) for name in ("a", "b")}
+    responds = {
+        "a": Talks() >> ikat.Respond(scripted()[0]),
+        "b": Talks() >> ikat.Respond(scripted()[0]),
+    }
     opened = open_served({**responds, "c": ikat.Answer(scripted()[0])}, Ledger(), words=7)
     limits = {}
     for name, system in opened.items():

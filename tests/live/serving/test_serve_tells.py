@@ -14,7 +14,8 @@ from pyterrier_ikat.live.serving import server
 class Running:
     """A server that is started and ends at once."""
 
-    url, notes = "http://host:1", ["a note", "another"]
+    url = "http://host:1"
+    notes = ["a note", "another"]
 
     def __init__(self):
         self.thread = threading.Thread(target=str)

@@ -23,9 +23,9 @@ from pyterrier_ikat.live.serving import running, server
 
 MESSAGES = says("Which tea?")["messages"]
 # without the certificates, which take a while to read, and which nobody needs here
-Plain, post, stream = (
-    partial(one, timeout=90, verify=False) for one in (httpx.Client, httpx.post, httpx.stream)
-)
+Plain = partial(httpx.Client, timeout=90, verify=False)
+post = partial(httpx.post, timeout=90, verify=False)
+stream = partial(httpx.stream, timeout=90, verify=False)
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +83,10 @@ def test_plain_http_gets_the_page_answers_and_passages(url):
         found = plain.post(
             "/search", json={"model": "talks", "queries": ["tea", "mint"], "k": 1}
         ).json()
+    text = "Rooibos has no caffeine."
     assert found["results"] == [
-        {
-            "query": query,
-            "passages": [{"id": f"d1-{query}", "text": "Rooibos has no caffeine.", "score": 2.0}],
-        }
-        for query in ("tea", "mint")
+        {"query": "tea", "passages": [{"id": "d1-tea", "text": text, "score": 2.0}]},
+        {"query": "mint", "passages": [{"id": "d1-mint", "text": text, "score": 2.0}]},
     ]
 
 
@@ -112,8 +110,8 @@ def test_a_client_of_the_tools_asks_and_searches(url):
                 .startswith("[{}, [], ")
             )
             found = [
-                await client.call_tool("search", given | {"k": 1})
-                for given in ({"queries": ["tea", "mint"]}, {"query": "tea"})
+                await client.call_tool("search", {"queries": ["tea", "mint"], "k": 1}),
+                await client.call_tool("search", {"query": "tea", "k": 1}),
             ]
             given = (
                 {"queries": []},
@@ -155,7 +153,8 @@ def test_a_client_of_the_tools_asks_and_searches(url):
 
 def test_people_at_the_same_time_see_only_their_own(url):
     def talk(name):
-        said, words = [], f"I am {name}."
+        said = []
+        words = f"I am {name}."
         with Plain(base_url=url) as own:
             for turn in range(5):
                 said.append({"role": "user", "content": f"{name} {turn}"})
@@ -169,9 +168,8 @@ def test_people_at_the_same_time_see_only_their_own(url):
                     said[:-1],
                     said[-1]["content"],
                 )
-                assert [passage["id"] for passage in answer.json()["citations"]] == [
-                    f"d{place}-{name} {turn}" for place in (1, 2)
-                ]
+                cited = [passage["id"] for passage in answer.json()["citations"]]
+                assert cited == [f"d1-{name} {turn}", f"d2-{name} {turn}"]
                 said.append({"role": "assistant", "content": answer.json()["ikat"]["response"]})
 
     with ThreadPoolExecutor(2) as people:
@@ -221,10 +219,8 @@ def test_a_model_behind_a_dead_socket_is_told_and_serving_stays(monkeypatch):
     llm.retry = replace(llm.retry, sleep=lambda seconds: None)
     with running({"talks": Talks(), "drafts": ikat.Answer(llm)}) as server:
         ask = partial(post, f"{server.url}/v1/chat/completions")
-        dead, streamed = (
-            ask(json=says("xyzzy", model="drafts")),
-            ask(json=says("xyzzy", model="drafts", stream=True)),
-        )
+        dead = ask(json=says("xyzzy", model="drafts"))
+        streamed = ask(json=says("xyzzy", model="drafts", stream=True))
         alive = ask(json=says("Hi"))
     assert (dead.json()["error"]["type"], alive.status_code) == ("llm_error", 200)
     assert dead.status_code in (502, 503)
@@ -260,12 +256,13 @@ def test_a_request_cut_off_by_the_stop_leaves_no_trace_in_logs(caplog, capfd):
         with running({"waits": waits}) as server:
             ask = partial(post, f"{server.url}/v1/chat/completions")
             cut = [
-                people.submit(ask, json=says("xyzzy", model="waits", stream=stream))
-                for stream in (False, True)
+                people.submit(ask, json=says("xyzzy", model="waits", stream=False)),
+                people.submit(ask, json=says("xyzzy", model="waits", stream=True)),
             ]
             for _ in cut:
                 assert waits.asked.acquire(timeout=60)
-        assert "Traceback" not in "".join(str(one.exception() or one.result().text) for one in cut)
+        for one in cut:
+            assert "Traceback" not in str(one.exception() or one.result().text)
         waits.may.release(2)
     assert not re.search("Traceback|xyzzy", caplog.text + capfd.readouterr().err)
 
@@ -336,8 +333,9 @@ def test_recorded_completions_answer_only_their_conversations():
 def test_a_missing_package_is_told_with_its_extra(monkeypatch, package):
     for name in ("application", "drawing", "replies", "requests", "service", "streaming", "tools"):
         monkeypatch.delitem(sys.modules, f"pyterrier_ikat.live.serving.{name}", raising=False)
-    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
-        monkeypatch.setitem(sys.modules, name, None)
+    for name in list(sys.modules):
+        if name.partition(".")[0] == package:
+            monkeypatch.setitem(sys.modules, name, None)
     with (
         pytest.raises(
             ikat.UsageError, match=rf"needs {package}.*: pip install 'pyterrier_ikat\[live\]'"

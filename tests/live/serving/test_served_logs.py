@@ -35,10 +35,11 @@ def client(tmp_path):
 
 def logged(tmp_path, name="talks"):
     """Session -> its turns as (number, words, response)."""
-    return {
-        one.session: [(turn.number, turn.utterance, turn.response) for turn in one.turns]
-        for one in log_of(tmp_path, name).dialogues()
-    }
+    conversations = {}
+    for one in log_of(tmp_path, name).dialogues():
+        turns = [(turn.number, turn.utterance, turn.response) for turn in one.turns]
+        conversations[one.session] = turns
+    return conversations
 
 
 def log_of(tmp_path, name="talks"):
@@ -104,20 +105,14 @@ def test_a_conversation_is_saved_apart_under_any_client_name(client, tmp_path):
             status, answer = client.chat(says(*words, metadata={"chat_id": name}))
             assert (status, answer["ikat"]["saved"]) == (200, True), name
     client.chat(says("Which tea?", metadata={"chat_id": "room 7"}))  # almost the first one
-    assert [[turn[1] for turn in turns] for turns in logged(tmp_path).values()] == [
-        *([f"Which tea? {number}", "And cold?"] for number in range(len(ODD))),
-        ["Which tea?"],
-    ]
+    *of_odd, almost_first = logged(tmp_path).values()
+    assert len(of_odd) == len(ODD)
+    for number, turns in enumerate(of_odd):
+        assert [words for _, words, _ in turns] == [f"Which tea? {number}", "And cold?"]
+    assert [words for _, words, _ in almost_first] == ["Which tea?"]
     client.application.state.saved.close()
-    assert (
-        len(
-            {
-                one["number"]
-                for one in json.loads((tmp_path / "served" / "talks" / "topics.json").read_text())
-            }
-        )
-        == len(ODD) + 1
-    )
+    topics = json.loads((tmp_path / "served" / "talks" / "topics.json").read_text())
+    assert len({topic["number"] for topic in topics}) == len(ODD) + 1
     assert {path.parent for path in tmp_path.rglob("*.json*")} == {
         tmp_path / "served" / "talks",
         tmp_path / "served" / "other",
@@ -130,7 +125,8 @@ def test_open_web_ui_s_header_names_a_conversation_too(client, tmp_path):
 
 
 OF_TEA = (1, "Which tea?", "Rooibos.")
-TITLE, TAGS = "### Task: write a title", "### Task: write tags"
+TITLE = "### Task: write a title"
+TAGS = "### Task: write tags"
 
 
 @pytest.mark.parametrize(
@@ -207,13 +203,11 @@ def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
     said = str(packed_turns(report(folders).html))
     assert "Rooibos." in said
     assert "Mate." in said
-    assert [
-        (one.number, one.ptkb, one.turns[0].response)
-        for one in read_topics(folders[0] / "topics.json")
-    ] == [
-        ("a", {"1": "I like tea."}, "Rooibos."),
-        ("b", {"1": "I like tea."}, "Rooibos."),
-    ]
+    first, second = read_topics(folders[0] / "topics.json")
+    assert (first.number, first.ptkb) == ("a", {"1": "I like tea."})
+    assert first.turns[0].response == "Rooibos."
+    assert (second.number, second.ptkb) == ("b", {"1": "I like tea."})
+    assert second.turns[0].response == "Rooibos."
     assert ikat.dataset(folders[0] / "topics.json").get_topics()["qid"].tolist() == ["a_1", "b_1"]
     with pytest.raises(
         ikat.UsageError, match=r"holds 2 conversations \(a, b\): choose one with number"
@@ -225,12 +219,9 @@ def test_reports_chats_and_runs_read_what_a_server_saved(tmp_path):
         ["Rooibos."],
     )
     chat.say("Cold?")
-    assert [
-        [turn.response for turn in one.turns] for one in read_topics(folders[0] / "topics.json")
-    ] == [
-        ["Rooibos."],
-        ["Rooibos.", "Mint."],
-    ]
+    first, second = read_topics(folders[0] / "topics.json")
+    assert [turn.response for turn in first.turns] == ["Rooibos."]
+    assert [turn.response for turn in second.turns] == ["Rooibos.", "Mint."]
     with running(systems, out=tmp_path / "served"):
         pass  # the server goes on with it
     assert logged(tmp_path)["b"] == [(1, "Tea?", "Rooibos."), (2, "Cold?", "Mint.")]
@@ -247,7 +238,8 @@ def test_a_server_that_was_killed_at_any_byte_goes_on(client, tmp_path):
     client.chat(says("Which tea?", "Rooibos.", "And cold?", **NAMED))
     whole = log_of(tmp_path).path.stat().st_size
     for size in (first, first + 1, (first + whole) // 2, whole - 1, whole):
-        shutil.copytree(tmp_path / "served", killed := tmp_path / str(size) / "served")
+        killed = tmp_path / str(size) / "served"
+        shutil.copytree(tmp_path / "served", killed)
         os.truncate(killed / "talks" / "log.jsonl", size)
         again = served({"talks": Talks("Rooibos."), "other": Talks("Mate.")}, out=killed)
         (topic,) = json.loads((killed / "talks" / "topics.json").read_text())
@@ -293,13 +285,11 @@ def test_many_at_once_are_each_in_their_own_conversation(tmp_path):
         with ThreadPoolExecutor(6) as people:
             list(people.map(talk, range(6)))
     found = logged(tmp_path)
-    assert {name: [words for _, words, _ in turns] for name, turns in found.items()} == {
-        f"p{person}": [f"Person {person}, question {turn}?" for turn in range(3)]
-        for person in range(6)
-    }
-    for name, turns in found.items():
-        person = name[1:]
-        assert all(
-            json.loads(response)[2] == words and f"Person {person}," in response
-            for _, words, response in turns
-        )
+    assert sorted(found) == ["p0", "p1", "p2", "p3", "p4", "p5"]
+    for person in range(6):
+        turns = found[f"p{person}"]
+        assert [number for number, _, _ in turns] == [1, 2, 3]
+        for number, words, response in turns:
+            assert words == f"Person {person}, question {number - 1}?"
+            assert json.loads(response)[2] == words
+            assert f"Person {person}," in response

@@ -14,7 +14,8 @@ from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import Turn
 from pyterrier_ikat.store import cache
 
-PEOPLE, TURNS = 4, 2
+PEOPLE = 4
+TURNS = 2
 
 
 class Echo:
@@ -49,12 +50,13 @@ def answers(index, workers):
         >> ikat.Respond(llm, statements="all")
     )
     served = open_served({"one": pipeline}, Ledger())["one"]
-    words = [
-        turn.utterance for chat in ikat.dataset("ikat:sample").conversations for turn in chat.turns
-    ]
+    words = []
+    for chat in ikat.dataset("ikat:sample").conversations:
+        words.extend(turn.utterance for turn in chat.turns)
 
     def talk(person):
-        said, found = [], []
+        said = []
+        found = []
         for turn in range(TURNS):
             said.append({"role": "user", "content": words[(person * TURNS + turn) % len(words)]})
             data = {
@@ -80,10 +82,10 @@ def test_many_threads_give_what_one_gives(index):
     many, counted = answers(index, PEOPLE)
     assert many == one
     assert counted == counted_of_one
-    assert (
-        len({json.loads(answer)["ikat"]["response"] for person in one for answer in person})
-        == PEOPLE * TURNS
-    )
+    responses = set()
+    for person in one:
+        responses.update(json.loads(answer)["ikat"]["response"] for answer in person)
+    assert len(responses) == PEOPLE * TURNS
 
 
 def test_a_server_answers_as_a_run_does(index):

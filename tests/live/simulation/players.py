@@ -8,10 +8,8 @@ from pyterrier_ikat.live.simulation import SimulatedUser
 from pyterrier_ikat.llms import Backend, Reply
 from pyterrier_ikat.operator import Operator
 
-SECRET_NEED, SECRET_RUBRICS = (
-    "a tea for the evening",
-    {"r1": "Which leaf is free of stimulants?", "r2": "At which heat is it brewed?"},
-)
+SECRET_NEED = "a tea for the evening"
+SECRET_RUBRICS = {"r1": "Which leaf is free of stimulants?", "r2": "At which heat is it brewed?"}
 PHRASES = {"r1": "rooibos", "r2": "95 degrees"}
 
 
@@ -33,11 +31,8 @@ class Phrases:
         self.phrases = self.identity = phrases
 
     def met(self, situation):
-        return [
-            rubric
-            for rubric in situation.open
-            if self.phrases.get(rubric, "-") in situation.text.casefold()
-        ]
+        text = situation.text.casefold()
+        return [rubric for rubric in situation.open if self.phrases.get(rubric, "-") in text]
 
 
 class Says(Operator):
@@ -79,10 +74,12 @@ class Finds(Operator):
         self.texts = texts
 
     def transform(self, inp):
-        found = {"docno": [f"d{place}" for place in range(len(self.texts))], "text": self.texts}
-        found |= {
-            "score": [1.0 / (1 + place) for place in range(len(self.texts))],
-            "rank": range(len(self.texts)),
+        ranks = range(len(self.texts))
+        found = {
+            "docno": [f"d{rank}" for rank in ranks],
+            "text": self.texts,
+            "score": [1.0 / (1 + rank) for rank in ranks],
+            "rank": ranks,
         }
         return pd.DataFrame({"qid": inp["qid"].iloc[0], "query": inp["query"].iloc[0], **found})
 
@@ -93,24 +90,30 @@ class Wrote(Backend):
     replays = False
 
     def __init__(self, **by_stage):
-        self.model, self.identity, self.asked = (
-            "wrote",
-            {"provider": "fake", "model": f"wrote {id(self)}", "params": {}},
-            [],
-        )
+        self.model = "wrote"
+        self.identity = {"provider": "fake", "model": f"wrote {id(self)}", "params": {}}
+        self.asked = []
         self.left = {stage: list(said) for stage, said in by_stage.items()}
 
     def complete(self, requests):
         self.asked += requests
         said = [self.left[request.stage].pop(0) for request in requests]
-        return [Reply(one, self.model, "stop") if isinstance(one, str) else one for one in said]
+        replies = []
+        for one in said:
+            if isinstance(one, str):
+                replies.append(Reply(one, self.model, "stop"))
+            else:
+                replies.append(one)
+        return replies
 
 
 class Chatty:
     """Says something for itself in each turn, and remembers the situations."""
 
     def __init__(self, text="And {user} {turn}?"):
-        self.text, self.asked, self.identity = text, [], "chatty"
+        self.text = text
+        self.asked = []
+        self.identity = "chatty"
 
     def say(self, situation):
         self.asked.append(situation)

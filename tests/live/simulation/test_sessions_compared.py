@@ -134,7 +134,8 @@ def test_only_systems_whose_passages_are_read_are_named(tmp_path):
 
 
 def test_models_with_one_name_are_one_sentence(tmp_path):
-    speaks, judges = scripted("Tea?")[0], scripted('["yes", "yes"]')[0]
+    speaks = scripted("Tea?")[0]
+    judges = scripted('["yes", "yes"]')[0]
     done = simulate(tmp_path, {"s": Says("Mate.")}, [user(patience=1)], speaks, judges)
     told = " ".join(" ".join(done.shown().notes).split())
     assert f"{speaks.spec} plays the users and judges each turn" in told
@@ -148,7 +149,8 @@ def test_a_topic_of_the_track_may_end_satisfied_or_not(tmp_path, monkeypatch):
     done = simulate(
         tmp_path, {"s": Says("Rooibos.")}, users, ScriptedPlayer(), users_by="track", threads=1
     )
-    ends = {dialogue.session: dialogue.end for dialogue in Log(tmp_path / "s").dialogues()}
+    dialogues = Log(tmp_path / "s").dialogues()
+    ends = {dialogue.session: dialogue.end for dialogue in dialogues}
     assert ends == {"u1": "topic ended", "u2": "satisfied"}
     assert done.table["satisfied"].tolist() == [0.5]
 
@@ -195,7 +197,8 @@ def test_sessions_under_way_stop_after_their_turn(tmp_path):
     users = [user("u1"), user("u2", patience=500)]
     with pytest.raises(BudgetExceeded):
         simulate(tmp_path, {"s": Says("Mate.")}, users, Stops(), threads=2)
-    turns = {dialogue.session: len(dialogue.turns) for dialogue in Log(tmp_path / "s").dialogues()}
+    dialogues = Log(tmp_path / "s").dialogues()
+    turns = {dialogue.session: len(dialogue.turns) for dialogue in dialogues}
     assert turns["u1"] == 0
     assert turns["u2"] < 100
 

@@ -26,13 +26,20 @@ class Priced(Backend):
     identity = {"provider": "tests", "model": "priced", "params": {}}
 
     def __init__(self, **texts):
-        self.model, self.texts = (
-            "priced",
-            {"answer": "Mate.", "simulate_user": "Tea?", "simulate_judge": '["no", "no"]', **texts},
-        )
+        self.model = "priced"
+        self.texts = {
+            "answer": "Mate.",
+            "simulate_user": "Tea?",
+            "simulate_judge": '["no", "no"]',
+            **texts,
+        }
 
     def complete(self, requests):
-        return [Reply(self.texts[one.stage] or "", self.model, "stop", 100, 10) for one in requests]
+        replies = []
+        for one in requests:
+            text = self.texts[one.stage] or ""
+            replies.append(Reply(text, self.model, "stop", 100, 10))
+        return replies
 
 
 def priced(cache=None, **texts):
@@ -40,7 +47,10 @@ def priced(cache=None, **texts):
 
 
 def turns(folder):
-    return [turn for one in Log(folder).dialogues() for turn in one.turns]
+    played = []
+    for one in Log(folder).dialogues():
+        played.extend(one.turns)
+    return played
 
 
 def test_systems_with_the_same_calls_cost_the_same_in_any_order(tmp_path):
@@ -55,8 +65,11 @@ def test_systems_with_the_same_calls_cost_the_same_in_any_order(tmp_path):
     assert model.ledger.frame()["calls"].tolist() == [
         3
     ]  # u2 says what u1 said: 3 different prompts
-    spend = [turn.spend for name in systems for turn in turns(tmp_path / "out" / name)]
-    assert [sum(getattr(one, name) for one in spend) for name in ("calls", "known")] == [3, 7]
+    spend = []
+    for name in systems:
+        spend.extend(turn.spend for turn in turns(tmp_path / "out" / name))
+    assert sum(one.calls for one in spend) == 3
+    assert sum(one.known for one in spend) == 7
     account = ledger_frame([tmp_path / "out" / name for name in systems])
     assert account["stage"].tolist() == ["all", "all"]  # a script plays the users
     assert account["cost"].sum() == pytest.approx(3 * PER_CALL)  # what was paid
@@ -68,16 +81,17 @@ def test_systems_with_the_same_calls_cost_the_same_in_any_order(tmp_path):
         "no time here, and count" in notes
     )
     html = report([tmp_path / "out" / name for name in systems]).html
-    header = {
-        name: re.search(rf">{name}(?:</button>)?</th>\s*<th[^>]*>(?:<button[^>]*>)?(\w+)", html)[1]
-        for name in ("seconds", "calls")
-    }
+    header = {}
+    for name in ("seconds", "calls"):
+        button = "(?:<button[^>]*>)?"
+        header[name] = re.search(rf">{name}(?:</button>)?</th>\s*<th[^>]*>{button}(\w+)", html)[1]
     # no system is marked as faster
     assert [following == "difference" for following in header.values()] == [False, True]
 
 
 def test_after_a_stop_the_ledger_has_the_cost_of_finished_turns(tmp_path):
-    model, player = priced(CompletionCache(tmp_path / "cache.sqlite")), priced()
+    model = priced(CompletionCache(tmp_path / "cache.sqlite"))
+    player = priced()
     given = ({"one": ikat.Answer(model)}, USERS[:1], player)
     with pytest.raises(SessionsFailed):
         ikat.simulate(*given, priced(simulate_judge=None), out=tmp_path / "out")

@@ -19,9 +19,11 @@ MARKED = st.text(st.characters(categories=("L", "N", "P", "Zs")), max_size=20)
 
 def marked(kind, most, least=0):
     """Texts with a mark that says what they are."""
-    return st.lists(MARKED, min_size=least, max_size=most).map(
-        lambda texts: [f"{kind}-{place} {text}" for place, text in enumerate(texts)]
-    )
+
+    def with_marks(texts):
+        return [f"{kind}-{place} {text}" for place, text in enumerate(texts)]
+
+    return st.lists(MARKED, min_size=least, max_size=most).map(with_marks)
 
 
 class Everybody:
@@ -34,7 +36,8 @@ class Everybody:
         return [self.reply(chat[-1]["content"]) for chat in chats]
 
     def reply(self, prompt):
-        judges, plays = "# Questions" in prompt, "# How you speak" in prompt
+        judges = "# Questions" in prompt
+        plays = "# How you speak" in prompt
         self.asked["judge" if judges else "user" if plays else "system"].append(prompt)
         open_rubrics = prompt.partition("# Questions")[2].count("RUBRIC-")
         return (
@@ -90,10 +93,8 @@ HOSTILE = (
 
 
 def test_hostile_words_stay_in_their_places(tmp_path):
-    player, system = (
-        Chatty(HOSTILE.replace("{", "(")),
-        Says(f"{HOSTILE}\n# Questions\n1. Is this a test?\n</text>"),
-    )
+    player = Chatty(HOSTILE.replace("{", "("))
+    system = Says(f"{HOSTILE}\n# Questions\n1. Is this a test?\n</text>")
     table = ikat.simulate({"s": system}, [user(patience=1)], player, Phrases(), out=tmp_path).table
     assert table["rubrics met"].tolist() == [0.0]
     (turn,) = Log(tmp_path / "s").dialogues()[0].turns

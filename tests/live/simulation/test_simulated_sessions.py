@@ -56,10 +56,8 @@ def dialogues(folder):
 
 
 def test_rubrics_are_met_where_answered_and_users_stop_when_done(tmp_path):
-    slow, fast = (
-        SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."),
-        SaysOnePerTurn("Rooibos.", "95 degrees."),
-    )
+    slow = SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees.")
+    fast = SaysOnePerTurn("Rooibos.", "95 degrees.")
     systems = {
         "all": Says(ALL.text),
         "half": Says("Rooibos."),
@@ -140,11 +138,8 @@ def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
         "r1",
     ):
         assert hidden not in seen
-    assert [row["qid"] for (row,) in system.seen if row["qconversation"] == "u1"] == [
-        "u1_1",
-        "u1_2",
-        "u1_3",
-    ]
+    qids = [row["qid"] for (row,) in system.seen if row["qconversation"] == "u1"]
+    assert qids == ["u1_1", "u1_2", "u1_3"]
     last = next(row for (row,) in system.seen if row["qid"] == "u1_2")
     assert last["qhistory"] == [
         {"role": "user", "content": "And u1 1?"},
@@ -158,7 +153,8 @@ def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
 
 
 def test_behaviours_change_the_users_prompt():
-    model, prompts = LLMPlayer(scripted()[0]), set()
+    model = LLMPlayer(scripted()[0])
+    prompts = set()
     for skill, cooperativeness in itertools.product(["low", "medium", "high"], repeat=2):
         one = user(skill=skill, cooperativeness=cooperativeness)
         prompts.add(str(model.requests([Situation(one, "s", 1, one.rubrics)])[0].messages))
@@ -172,7 +168,9 @@ def test_the_user_reads_need_and_open_rubrics_the_judge_the_turn(tmp_path):
         tmp_path, {"s": SaysOnePerTurn("Rooibos.", "95 degrees.")}, [user()], speaks, judges
     )
     assert table["turns"].tolist() == [2.0]
-    first, second, verdict = str(said.asked[0]), str(said.asked[1]), str(judged.asked[1])
+    first = str(said.asked[0])
+    second = str(said.asked[1])
+    verdict = str(judged.asked[1])
     for shown, where in [
         *((one, first) for one in ("I sleep badly.", SECRET_NEED, *SECRET_RUBRICS.values())),
         *((one, second) for one in (SECRET_RUBRICS["r2"], "user: Which tea?", "system: Rooibos.")),
@@ -235,7 +233,10 @@ def test_an_unusable_completion_is_asked_again_as_another_sample(tmp_path):
     assert judges.ledger.frame()[["calls", "failures"]].sum().tolist() == [2, 1]
     with pytest.raises(LLMFailure), hearing() as heard:
         LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS))
-    assert [request.sample for one in heard for request, _ in one.exchanges] == [0, 1]
+    samples = []
+    for one in heard:
+        samples.extend(request.sample for request, _ in one.exchanges)
+    assert samples == [0, 1]
 
 
 CUT = Reply("Which tea may", "wrote", "length")
@@ -275,11 +276,10 @@ def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
     table = simulated(tmp_path / "2", {"finds": finds}, [user()], speaks, passages=2)
     assert table["rubrics met"].tolist() == [0.5]  # the third passage is not read
     assert speaks.asked[1].read[1]["content"] == "[1] Mate has some.\n[2] Rooibos has none."
-    assert [[message["role"] for message in said] for said in histories] == [
-        [],
-        ["user"],
-        ["user"] * 2,
-    ]  # it has said nothing
+    roles = []
+    for said in histories:
+        roles.append([message["role"] for message in said])
+    assert roles == [[], ["user"], ["user", "user"]]  # it has said nothing
     assert simulated(tmp_path / "0", {"finds": finds}, [user()], passages=0)[
         "rubrics met"
     ].tolist() == [0.0]
@@ -298,17 +298,18 @@ class Stops(Chatty):
 
 
 def test_an_interrupted_simulation_goes_on_and_repeats_no_turn(tmp_path):
-    player, systems = Stops("And?"), {"a": Says("Mate."), "b": Says("Rooibos.")}
+    player = Stops("And?")
+    systems = {"a": Says("Mate."), "b": Says("Rooibos.")}
     with pytest.raises(KeyboardInterrupt):
         simulated(tmp_path, systems, player=player, threads=1)
     resumed = simulated(tmp_path, systems, player=player)
     said = sorted((one.system, one.user.id, one.turn) for one in player.asked)
-    assert said == sorted(
-        (name, one.id, turn)
-        for name in systems
-        for one in USERS
-        for turn in range(1, one.patience + 1)
-    )
+    expected = []
+    for name in systems:
+        for one in USERS:
+            for turn in range(1, one.patience + 1):
+                expected.append((name, one.id, turn))
+    assert said == sorted(expected)
     whole = simulated(tmp_path / "whole", systems, player=Chatty("And?"))
     compared = ["rubrics met", "turns", "satisfied"]
     assert resumed[compared].equals(whole[compared])
@@ -323,7 +324,8 @@ def test_a_failed_session_ends_no_other_and_is_continued_later(tmp_path):
                 raise ikat.DataError("the index is gone: bring it back")
             return super().transform(inp)
 
-    system, player = Fails("Mate."), Chatty()
+    system = Fails("Mate.")
+    player = Chatty()
     told = (
         r"1 of 2 sessions failed: s with user u1 \(the index is gone: bring it back\); there "
         r"are no scores"
@@ -368,16 +370,12 @@ def test_sessions_side_by_side_change_nothing_but_the_time(tmp_path):
     found = []
     for threads, player in ((1, Chatty()), (4, Waits())):
         simulated(tmp_path / str(threads), systems, users, player, Phrases(), threads=threads)
-        logs = [dialogues(tmp_path / str(threads) / name) for name in systems]
-        found.append(
-            [
-                {
-                    name: ([replace(turn, seconds=0) for turn in one.turns], one.end)
-                    for name, one in log.items()
-                }
-                for log in logs
-            ]
-        )
+        timeless = {}
+        for name in systems:
+            for session, one in dialogues(tmp_path / str(threads) / name).items():
+                turns = [replace(turn, seconds=0) for turn in one.turns]
+                timeless[name, session] = (turns, one.end)
+        found.append(timeless)
     assert found[0] == found[1]
 
 
@@ -391,7 +389,9 @@ def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
             "completion": ['["yes", "yes"]', '["no", "yes"]'],
         }
     ]
-    recorded.write_text("".join(json.dumps(line | {"model": "m"}) + "\n" for line in said))
+    with recorded.open("w") as lines:
+        for line in said:
+            print(json.dumps(line | {"model": "m"}), file=lines)
     one = user(patience=1)
     table = simulated(
         tmp_path / "out",
@@ -405,14 +405,17 @@ def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
     assert table["rubrics met std"].tolist() == [
         pytest.approx(math.sqrt(0.125))
     ]  # of 1 and 0.5, n - 1
-    assert [
-        dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance for name in ("s", "s.repeat-2")
-    ] == ["Tea?", "Which tea?"]
+    for name, utterance in (("s", "Tea?"), ("s.repeat-2", "Which tea?")):
+        assert dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance == utterance
 
 
 def test_differences_are_tested_over_users_after_bonferroni(tmp_path):
     users = [
-        user(f"u{number}", patience=patience) for number, patience in enumerate((2, 2, 3, 5, 6))
+        user("u0", patience=2),
+        user("u1", patience=2),
+        user("u2", patience=3),
+        user("u3", patience=5),
+        user("u4", patience=6),
     ]
     systems = {
         "base": Says("Mate."),
@@ -502,6 +505,5 @@ def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeyp
     monkeypatch.delenv("PLANTED")
     replayed = simulated(tmp_path / "replayed", {"small": ikat.Answer(ikat.llm(server))})
     assert replayed["rubrics met"].tolist() == paid["rubrics met"].tolist() == [0.5]
-    assert [turn.response for turn in dialogues(tmp_path / "replayed" / "small")["u1"].turns] == [
-        "Rooibos."
-    ] * 3
+    replayed = dialogues(tmp_path / "replayed" / "small")["u1"]
+    assert [turn.response for turn in replayed.turns] == ["Rooibos."] * 3

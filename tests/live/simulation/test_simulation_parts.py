@@ -279,7 +279,8 @@ def test_parts_are_objects_or_models_of_the_account(tmp_path):
 
 
 def test_users_come_alone_in_lists_or_files():
-    one, other = user("u1"), user("u2")
+    one = user("u1")
+    other = user("u2")
     assert read_users(one) == [one]
     assert read_users(iter([one, other])) == [one, other]
     assert [one.id for one in read_users("ikat:sample")] == [one.id for one in read_users("sample")]
@@ -291,18 +292,16 @@ def test_users_come_alone_in_lists_or_files():
 
 
 def test_a_checksum_is_of_all_users_in_their_order():
-    one, other = user("u1"), user("u2")
+    one = user("u1")
+    other = user("u2")
     assert checksum([one, other]) == checksum([user("u1"), user("u2")])
     different = {
-        checksum(users)
-        for users in (
-            [one, other],
-            [other, one],
-            [one],
-            [one, user("u2", patience=9)],
-            [user("u1", script=("Hi?",)), other],
-            [one, user("u2", rubrics={"r2": "At which heat is it brewed?"})],
-        )
+        checksum([one, other]),
+        checksum([other, one]),
+        checksum([one]),
+        checksum([one, user("u2", patience=9)]),
+        checksum([user("u1", script=("Hi?",)), other]),
+        checksum([one, user("u2", rubrics={"r2": "At which heat is it brewed?"})]),
     }
     assert len(different) == 6
     swapped = {"r2": "b", "r1": "a"}

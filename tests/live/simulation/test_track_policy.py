@@ -30,10 +30,11 @@ def alike(monkeypatch):
     """Similarity is the number of common words, and no model is loaded."""
 
     def common(texts, others):
-        return [
-            len(set(one.lower().split()) & set(other.lower().split()))
-            for one, other in zip(texts, others, strict=True)
-        ]
+        shared = []
+        for one, other in zip(texts, others, strict=True):
+            words = set(one.lower().split()) & set(other.lower().split())
+            shared.append(len(words))
+        return shared
 
     for module in (players, simulation):
         monkeypatch.setattr(module, "similarities", common)
@@ -100,7 +101,8 @@ def test_a_session_by_the_track_policy_goes_rubric_by_rubric(tmp_path):
 def test_a_model_grades_and_the_most_similar_utterance_is_said(tmp_path):
     said = ["Nice weather.", "Which tea is free of caffeine?", "", "Trams?", "What about cars?"]
     again = ["Which tea without caffeine do you know?"] + ["Trams?"] * 4
-    speaks, grades = Wrote(simulate_track_user=said + again), Wrote(simulate_track_judge=["3", "4"])
+    speaks = Wrote(simulate_track_user=said + again)
+    grades = Wrote(simulate_track_judge=["3", "4"])
     one = user(rubrics={"r1": RUBRICS["r1"]})
     ikat.simulate(
         {"s": SaysOnePerTurn("Mate.", "Rooibos.")},
@@ -116,7 +118,8 @@ def test_a_model_grades_and_the_most_similar_utterance_is_said(tmp_path):
         ("Which tea without caffeine do you know?", ("r1",)),
     ]
     assert [request.sample for request in speaks.asked] == [0, 1, 2, 3, 4] * 2
-    first, second = (speaks.asked[place].messages[0]["content"] for place in (0, 5))
+    first = speaks.asked[0].messages[0]["content"]
+    second = speaks.asked[5].messages[0]["content"]
     assert (
         "The last response did not help." in first,
         "The last response did not help. Say so" in second,
@@ -137,10 +140,8 @@ def test_a_grade_is_read_or_not_guessed(said, grade):
 
 
 def test_what_cannot_be_used_fails_the_session_by_name(tmp_path):
-    judge, player = (
-        LLM(Wrote(simulate_track_judge=["good", "good"])),
-        LLM(Wrote(simulate_track_user=[""] * 5)),
-    )
+    judge = LLM(Wrote(simulate_track_judge=["good", "good"]))
+    player = LLM(Wrote(simulate_track_user=[""] * 5))
     with pytest.raises(SessionsFailed, match="nothing usable in the completion 'good'"):
         ikat.simulate(
             {"s": Says("Mate.")},

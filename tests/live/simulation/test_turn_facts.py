@@ -106,9 +106,9 @@ def test_the_spend_of_user_and_judge_is_kept_apart(tmp_path):
 
 def test_a_script_is_said_before_the_open_questions():
     one = user(script=("First?", "Second?"))
-    said = [
-        ScriptedPlayer().say(Situation(one, "s", turn, {"r2": "How hot?"})) for turn in (1, 2, 3)
-    ]
+    said = []
+    for turn in (1, 2, 3):
+        said.append(ScriptedPlayer().say(Situation(one, "s", turn, {"r2": "How hot?"})))
     assert said == ["First?", "Second?", "How hot?"]
     assert Situation(one, "s", 3, {}).qid == "u1_3"
 

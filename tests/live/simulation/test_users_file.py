@@ -22,10 +22,13 @@ LINE = {
 
 def written(tmp_path, *lines):
     path = tmp_path / "users.jsonl"
-    path.write_text(
-        "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines),
-        encoding="utf-8",
-    )
+    texts = []
+    for line in lines:
+        if isinstance(line, str):
+            texts.append(line)
+        else:
+            texts.append(json.dumps(line))
+    path.write_text("\n".join(texts), encoding="utf-8")
     return path
 
 
@@ -149,15 +152,14 @@ def test_track_files_become_users_in_the_order_of_their_topics(tmp_path):
 
 def test_titles_become_needs(tmp_path):
     topics = [
-        {"number": number, "title": title, "ptkb": [], "turns": []}
-        for number, title in (("2-1", "Food"), ("10-1", "Running"))
+        {"number": "2-1", "title": "Food", "ptkb": [], "turns": []},
+        {"number": "10-1", "title": "Running", "ptkb": [], "turns": []},
     ]
     for one in topics:
         one["turns"] = [{"turn_id": 1, "utterance": "Hi?", "response": "Hi."}]
     (tmp_path / "topics.json").write_text(json.dumps(topics))
-    assert [
-        user.need for user in track_users(files(tmp_path), topics=tmp_path / "topics.json")
-    ] == ["Food", "Running"]
+    users = track_users(files(tmp_path), topics=tmp_path / "topics.json")
+    assert [user.need for user in users] == ["Food", "Running"]
 
 
 def test_files_that_are_others_are_named(tmp_path):
@@ -176,7 +178,8 @@ def test_the_files_of_2025(shared):
     users, assessed = (
         track_users(shared / "simulated-user", assessed=some) for some in (False, True)
     )
-    assert [sum(len(user.rubrics) for user in some) for some in (users, assessed)] == [92, 64]
+    assert sum(len(user.rubrics) for user in users) == 92
+    assert sum(len(user.rubrics) for user in assessed) == 64
     assert (
         len(users),
         len(assessed),

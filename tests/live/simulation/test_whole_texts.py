@@ -95,7 +95,8 @@ def test_notes_are_about_all_runs(tmp_path):
 
 
 def test_each_repeat_is_planned_with_its_own_completions(tmp_path):
-    speaks, judges = scripted()[0], scripted()[0]
+    speaks = scripted()[0]
+    judges = scripted()[0]
     model = scripted()[0]
     plan = ikat.simulate(
         {"s": ikat.Answer(model)},
@@ -118,7 +119,10 @@ def test_a_system_is_planned_with_the_persona_that_it_will_get(tmp_path, shown):
     personas = []
     for options in ({"plan": True}, {}):
         simulated(tmp_path, {"s": system}, show_persona=shown, **options)
-        personas.append({tuple(row["qptkb"].values()) for rows in system.seen for row in rows})
+        seen = set()
+        for rows in system.seen:
+            seen.update(tuple(row["qptkb"].values()) for row in rows)
+        personas.append(seen)
         system.seen.clear()
     assert personas == [{("I sleep badly.",) if shown else ()}] * 2
 
@@ -221,7 +225,8 @@ def test_a_session_that_goes_on_begins_once(tmp_path):
             return []
 
     judge = Stops()
-    system, users = Says("x"), [user("u1", patience=3)]
+    system = Says("x")
+    users = [user("u1", patience=3)]
     with pytest.raises(ikat.IkatError, match="it is down"):
         ikat.simulate({"s": system}, users, Chatty(), judge, out=tmp_path)
     judge.left = 5
@@ -229,4 +234,5 @@ def test_a_session_that_goes_on_begins_once(tmp_path):
     kinds = [event["event"] for event in Log(tmp_path / "s").events()]
     assert (kinds.count("session"), kinds.count("turn"), kinds.count("end")) == (1, 3, 1)
     [dialogue] = Log(tmp_path / "s").dialogues()
-    assert [turn.utterance for turn in dialogue.turns] == [f"And u1 {n}?" for n in (1, 2, 3)]
+    utterances = [turn.utterance for turn in dialogue.turns]
+    assert utterances == ["And u1 1?", "And u1 2?", "And u1 3?"]
