@@ -19,8 +19,10 @@ def sample():
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory):
-    place, sample = tmp_path_factory.mktemp("folders"), ikat.dataset("ikat:sample")
-    topics, qrels = sample.get_topics().head(3), sample.get_qrels()
+    place = tmp_path_factory.mktemp("folders")
+    sample = ikat.dataset("ikat:sample")
+    topics = sample.get_topics().head(3)
+    qrels = sample.get_qrels()
     first, second, third = topics["qid"]
     plain = ranking(
         [
@@ -44,11 +46,9 @@ def written(tmp_path_factory):
         "qsubqueries": [["easy first walk", "soft paths"], ["heath in bloom"]],
         "qanswer": ["Take the heath, it is level.", "In August."],
     }
-    turn = {first: 0, second: 1}
-    full = full.assign(
-        used=[True, False, True, True],
-        **{k: column([v[turn[qid]] for qid in full["qid"]]) for k, v in wrote.items()},
-    )
+    full["used"] = [True, False, True, True]
+    for name, (of_first, of_second) in wrote.items():
+        full[name] = column([of_first, of_first, of_first, of_second])
     asked = topics.assign(
         qrewrite=column(
             ["Which first walk?", "When is the heath at its best?", "Poles for a knee?"]
@@ -66,9 +66,10 @@ def written(tmp_path_factory):
 @pytest.fixture
 def folders(tmp_path, written):
     """Run folders `plain` (three turns, the last without passages) and `full` (two turns)."""
-    return [
-        RunFolder(shutil.copytree(written / name, tmp_path / name)) for name in ("plain", "full")
-    ]
+    copies = []
+    for name in ("plain", "full"):
+        copies.append(RunFolder(shutil.copytree(written / name, tmp_path / name)))
+    return copies
 
 
 def _write(path, topics, results, qrels, ledger):

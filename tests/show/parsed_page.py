@@ -38,5 +38,12 @@ class Page(HTMLParser):
         if not self.open or self.open[-1] not in ("style", "script"):
             self.text.append(data)
 
+    def handlers(self):
+        """The attributes that would run a script, as onerror does."""
+        found = []
+        for _, attrs in self.elements:
+            found += [name for name in attrs if name.startswith("on")]
+        return found
+
     def said(self):
         return " ".join(" ".join(self.text).split())

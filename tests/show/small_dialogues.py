@@ -45,7 +45,10 @@ def turn(system, user, number, met, **given):
 
 def write_logs(folder, systems=SYSTEMS, **given):
     """The folders of the logs; ``given`` are fields of every turn."""
-    return [write_log(folder / name, name, users, **given) for name, users in systems.items()]
+    folders = []
+    for name, users in systems.items():
+        folders.append(write_log(folder / name, name, users, **given))
+    return folders
 
 
 def write_log(path, system, users, header=None, **given):

@@ -16,6 +16,15 @@ def ranking(rows):
     return frame.assign(rank=frame.groupby("qid").cumcount())
 
 
+def best_first(docnos_by_turn, top=1.0):
+    """A result frame from turn -> docnos, with scores from ``top`` down in steps of 1."""
+    rows = []
+    for qid, docnos in docnos_by_turn.items():
+        for place, docno in enumerate(docnos):
+            rows.append((qid, docno, top - place))
+    return ranking(rows)
+
+
 def write_stages(folder, *lines):
     """Write what stages asked and found into the folder of a run, a line per stage and turn."""
     text = "".join(json.dumps(line) + "\n" for line in lines)

@@ -16,14 +16,19 @@ from pyterrier_ikat.llms.ledger import Budget
 
 def plain(tops, depth):
     """Agreement and the order of turns in plain Python."""
-    pairs, alike = [], dict.fromkeys(next(iter(tops.values())), 0.0)
+    pairs = []
+    alike = dict.fromkeys(next(iter(tops.values())), 0.0)
     for one, other in itertools.combinations(tops, 2):
         shares = []
+        differ = 0
         for qid in alike:
-            first, second = tops[one][qid][:depth], tops[other][qid][:depth]
-            shares.append(len(set(first) & set(second)) / max(len(first), len(second), 1))
-            alike[qid] += shares[-1]
-        differ = sum(set(tops[one][qid][:3]) != set(tops[other][qid][:3]) for qid in alike)
+            first = tops[one][qid][:depth]
+            second = tops[other][qid][:depth]
+            share = len(set(first) & set(second)) / max(len(first), len(second), 1)
+            shares.append(share)
+            alike[qid] += share
+            if set(tops[one][qid][:3]) != set(tops[other][qid][:3]):
+                differ += 1
         pairs.append((one, other, sum(shares) / len(shares), differ / len(shares)))
     return pairs, sorted(alike, key=lambda qid: round(alike[qid], 9))
 
@@ -36,8 +41,9 @@ def test_real_turns_are_compared_as_in_plain_python(ikat_data, tmp_path):
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()
     systems = {"raw": bm25, "all": ikat.AllUtterances() >> bm25, "ten": bm25 % 10}
     found = ikat.advise(data, systems, depth=5)
-    tops = {name: {qid: [] for qid in data.get_topics()["qid"]} for name in systems}
+    tops = {}
     for name, system in systems.items():
+        tops[name] = {qid: [] for qid in data.get_topics()["qid"]}
         for qid, rows in system(data.get_topics()).groupby("qid"):
             tops[name][qid] = rows.sort_values("rank")["docno"].tolist()[:5]
     pairs, order = plain(tops, 5)
@@ -57,19 +63,13 @@ def test_real_turns_are_compared_as_in_plain_python(ikat_data, tmp_path):
 class Priced(Backend):
     """A model whose calls take 1,000 tokens in and 100 out."""
 
-    model, identity = "priced", {"provider": "fake", "model": "priced", "params": {}}
+    model = "priced"
+    identity = {"provider": "fake", "model": "priced", "params": {}}
 
     def complete(self, requests):
-        return [
-            Reply(
-                "green tea",
-                self.model,
-                prompt_tokens=1000,
-                completion_tokens=100,
-                finish_reason="stop",
-            )
-            for _ in requests
-        ]
+        tokens = {"prompt_tokens": 1000, "completion_tokens": 100}
+        reply = Reply("green tea", self.model, finish_reason="stop", **tokens)
+        return [reply for _ in requests]
 
 
 def test_nothing_is_compared_to_the_depth_0():
@@ -141,7 +141,8 @@ def test_agreement_is_the_share_of_common_passages_by_hand():
 
 @pytest.mark.filterwarnings("ignore")
 def test_only_the_first_passages_and_turns_are_compared():
-    one, other = finding(tea="a b c d", milk="a b"), finding(tea="a b x d", milk="b a")
+    one = finding(tea="a b c d", milk="a b")
+    other = finding(tea="a b x d", milk="b a")
     for depth, overlap in ((2, 1.0), (3, (2 / 3 + 1 + 1) / 3), (4, (3 / 4 + 1 + 1) / 3)):
         advice = ikat.advise(TEA, {"one": one, "other": other}, depth=depth, first=2)
         assert advice.pairs["overlap"].item() == pytest.approx(overlap)
@@ -191,7 +192,8 @@ def test_turns_go_by_the_mean_of_all_pairs_in_the_order_given():
 @pytest.mark.filterwarnings("ignore")
 def test_a_price_is_of_all_models_and_of_turns_without_passages():
     budget = Budget(price_in=1.0, price_out=10.0)
-    rewriter, answerer = LLM(Priced(), budget=budget), LLM(Priced(), budget=budget)
+    rewriter = LLM(Priced(), budget=budget)
+    answerer = LLM(Priced(), budget=budget)
     find = finding(tea="a")
     system = ikat.Rewrite(rewriter) >> ikat.Answer(answerer) >> find
     systems = ikat.advise(TEA[:2], {"a": system, "b": find}).systems

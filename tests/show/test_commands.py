@@ -20,7 +20,8 @@ def test_a_report_of_folders_is_the_one_that_python_makes(folders, tmp_path):
 
 
 def test_report_judges_by_the_given_file_and_measures(folders, tmp_path):
-    out, qrels = tmp_path / "report.html", tmp_path / "own.qrels"
+    out = tmp_path / "report.html"
+    qrels = tmp_path / "own.qrels"
     qrels.write_text(f"1-1_1 0 {DOCNOS[0]} 3\n")
     done = command(
         "report", folders[0].path, "--qrels", qrels, "--measures", "RR,P@1", "--out", out
@@ -39,15 +40,12 @@ def test_report_judges_by_the_given_file_and_measures(folders, tmp_path):
 
 def test_a_report_compares_with_the_baseline_that_is_given(folders, tmp_path):
     out = tmp_path / "report.html"
-    assert (
-        command(
-            "report", *(run.path for run in folders), "--baseline", "full", "--out", out
-        ).exit_code
-        == 0
-    )
+    paths = [folder.path for folder in folders]
+    done = command("report", *paths, "--baseline", "full", "--out", out)
+    assert done.exit_code == 0
     page = out.read_text(encoding="utf-8")
     assert "Compared with full " in page
     assert '<option value="1" selected>plain</option>' in page
-    done = command("report", *(run.path for run in folders), "--baseline", "ful", "--out", out)
+    done = command("report", *paths, "--baseline", "ful", "--out", out)
     assert done.exit_code == 2
     assert "ful" in done.output

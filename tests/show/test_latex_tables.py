@@ -93,4 +93,5 @@ def test_tables_are_no_wider_than_latex_has_room_for(tmp_path):
     log = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
     widths = [float(width) for width in re.findall(r"width ([\d.]+)pt", log)]
     assert len(widths) == len(rooms) == 21
-    assert all(width <= room for width, room in zip(widths, rooms, strict=True))
+    for width, room in zip(widths, rooms, strict=True):
+        assert width <= room

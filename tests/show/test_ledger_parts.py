@@ -150,7 +150,9 @@ def counted_as(**counts):
     ],
 )
 def test_money_that_a_cache_saved_is_told(worths, told):
-    ledgers = {str(n): counted_as(cost=0.25, worth=worth) for n, worth in enumerate(worths)}
+    ledgers = {}
+    for number, worth in enumerate(worths):
+        ledgers[str(number)] = counted_as(cost=0.25, worth=worth)
     notes = [note for note in ledger(ledgers).notes if "Together" in note]
     assert len(notes) == (told is not None)
     if told:

@@ -35,8 +35,14 @@ def bars(container):
     if not container.has_yerr:
         return None
     [lines] = container[2]
-    ends = [segment[:, 1] if len(segment) else [np.nan, np.nan] for segment in lines.get_segments()]
-    return [(top - bottom) / 2 for bottom, top in ends]
+    halves = []
+    for segment in lines.get_segments():
+        if len(segment) == 0:
+            halves.append(np.nan)
+        else:
+            bottom, top = segment[:, 1]
+            halves.append((top - bottom) / 2)
+    return halves
 
 
 DEPTHS = table_of(
@@ -127,7 +133,8 @@ def test_styles_differ_for_many_systems():
     first = [next(styles) for _ in range(168)]
     assert len(set(first)) == 168
     assert next(styles) == first[0]
-    assert [len({style[place] for style in first}) for place in range(3)] == [14, 8, 3]
+    colours, markers, lines = zip(*first, strict=True)
+    assert (len(set(colours)), len(set(markers)), len(set(lines))) == (14, 8, 3)
 
 
 def test_a_table_without_groups_systems_or_turns_is_refused():
@@ -219,7 +226,9 @@ def test_a_drawing_leaves_pyterriers_look_up_as_it_was(tmp_path):
 
 
 def test_models_and_resources_of_a_method_are_stand_ins():
-    roles = {role for method in METHODS.values() for role in method.resources.values()}
+    roles = set()
+    for method in METHODS.values():
+        roles.update(method.resources.values())
     assert {role for role in roles if role.endswith("llm")} == {"llm", "second_llm"}
     drawn = drawing.draw("human_qr").html
     assert "qresolved" in drawn

@@ -1,5 +1,6 @@
 """What each argument of a report changes: the content of the page, before it is drawn."""
 
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -7,7 +8,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from small_dialogues import write_logs
-from small_runs import DOCNOS, ranking
+from small_runs import DOCNOS, best_first, ranking
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
@@ -20,8 +21,8 @@ from pyterrier_ikat.study.compare import Results
 
 TURNS = ["1-1_1", "1-2_1", "2-1_1"]
 QRELS = pd.DataFrame({"qid": TURNS, "docno": ["a", "a", "b"], "label": [2, 1, 0]})
-ONE = ranking([(qid, docno, 1.0) for qid in TURNS for docno in "xyza"])
-TWO = ranking([(qid, docno, 1.0) for qid in TURNS[:2] for docno in "ab"])
+ONE = ranking(list(product(TURNS, "xyza", [1.0])))
+TWO = ranking(list(product(TURNS[:2], "ab", [1.0])))
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +32,16 @@ def content_alone(monkeypatch):
 
 
 def units(content):
-    return {unit.name: unit for group in content.groups for unit in group.units}
+    found = {}
+    for group in content.groups:
+        for unit in group.units:
+            found[unit.name] = unit
+    return found
 
 
 def listed(content, qid, run=0):
-    return [passage.docno for passage in units(content)[qid].sides[run].steps[0].passages]
+    [step] = units(content)[qid].sides[run].steps
+    return [passage.docno for passage in step.passages]
 
 
 def test_frames_are_shown_with_judgements_and_texts():
@@ -204,14 +210,16 @@ def test_advice_says_what_was_compared_and_how_to_judge():
         ikat.advise(turns, {"a": finds, "b": teas}, texts="no such")
 
 
+def that_finds(found):
+    return pt.apply.generic(lambda rows: rows.merge(found, on="qid"))
+
+
 def test_advice_is_by_default_on_ten_passages_and_twenty_turns():
     turns = pd.DataFrame({"qid": [f"1_{n}" for n in range(22)], "query": "tea"})
-    first = ranking([(qid, f"d{n}", -n) for qid in turns["qid"] for n in range(12)])
-    other = first.assign(docno=[f"x{n}" if n > 9 else f"d{n}" for n in range(12)] * 22)
-    systems = {
-        name: pt.apply.generic(lambda rows, found=found: rows.merge(found, on="qid"))
-        for name, found in (("a", first), ("b", other))
-    }
+    docnos = [f"d{n}" for n in range(12)]
+    first = best_first(dict.fromkeys(turns["qid"], docnos))
+    other = best_first(dict.fromkeys(turns["qid"], [*docnos[:10], "x10", "x11"]))
+    systems = {"a": that_finds(first), "b": that_finds(other)}
     advice = ikat.advise(turns, systems)
     assert advice.pairs.values.tolist() == [["a", "b", 1.0, 0.0]]
     assert (advice.depth, len(advice.turns)) == (10, 20)
@@ -219,13 +227,13 @@ def test_advice_is_by_default_on_ten_passages_and_twenty_turns():
 
 
 def test_intervals_are_of_the_unit_that_is_asked_for():
-    qids = [f"{topic}-{part}_1" for topic in range(1, 7) for part in (1, 2)]
+    qids = []
+    for topic in range(1, 7):
+        qids += [f"{topic}-1_1", f"{topic}-2_1"]
     found = ["a", "xa", "a", "xa", "a", "a", "a", "xya", "a", "a", "xa", "a"]
-    first, second = [], []
-    for qid, docnos in zip(qids, found, strict=True):
-        first += [(qid, docno, 1.0) for docno in "xyab"]
-        second += [(qid, docno, 1.0) for docno in docnos]
-    runs = {"one": ranking(first), "two": ranking(second)}
+    one = best_first(dict.fromkeys(qids, "xyab"))
+    two = best_first(dict(zip(qids, found, strict=True)))
+    runs = {"one": one, "two": two}
     qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
     intervals = []
     for unit in ("turn", "topic"):

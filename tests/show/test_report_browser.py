@@ -7,7 +7,7 @@ import pytest
 from in_browser import DESK, PHONE, open_all_boxes, shown
 from playwright.sync_api import expect
 from seen import choose, open_turns, turns
-from small_runs import ranking
+from small_runs import best_first, ranking
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.show import report
@@ -18,23 +18,18 @@ ATTACK = "<script>document.title = 'owned'</script><img src=x onerror=\"document
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """Two runs on two conversations of three turns: `b` wins, ties and loses; one isn't judged."""
-    turns = [f"{chat}_{turn}" for chat in ("1-1", "2-1") for turn in (1, 2, 3)]
+    turns = ["1-1_1", "1-1_2", "1-1_3", "2-1_1", "2-1_2", "2-1_3"]
     orders = {"a": ["no", "yes", "yes"] * 2, "b": ["yes", "yes", "no"] * 2}
     runs = {}
     for name, firsts in orders.items():
-        rows = [
-            (qid, f"{qid}-{doc}", 2.0 - rank)
-            for qid, first in zip(turns, firsts, strict=True)
-            for rank, doc in enumerate((first, "else"))
-        ]
-        frame = ranking(rows)
-        utterance = [f"What of {qid}? {ATTACK}" for qid in frame["qid"]]
-        text = [
-            f"{'filler ' * 40} secret-{docno} R&D<{docno}> {ATTACK}" for docno in frame["docno"]
-        ]
+        docnos = {}
+        for qid, first in zip(turns, firsts, strict=True):
+            docnos[qid] = [f"{qid}-{first}", f"{qid}-else"]
+        frame = best_first(docnos, top=2.0)
+        secret = "secret-" + frame["docno"] + " R&D<" + frame["docno"] + ">"
         runs[name] = frame.assign(
-            qutterance=utterance,
-            text=text,
+            qutterance="What of " + frame["qid"] + f"? {ATTACK}",
+            text="filler " * 40 + " " + secret + f" {ATTACK}",
             qanswer="It depends.",
             used=frame["rank"] == 1,
             qsubqueries=column([["one", "two"]] * len(frame)),
@@ -42,14 +37,9 @@ def url(tmp_path_factory):
     qrels = pd.DataFrame(
         {"qid": turns[:5], "docno": [f"{qid}-yes" for qid in turns[:5]], "label": 1}
     )
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    return (
-        report(
-            runs, qrels=qrels, measures=["P@1", "AP", "nDCG@3", "nDCG@5", "nDCG", "R@20", "R@1000"]
-        )
-        .save(path)
-        .as_uri()
-    )
+    measures = ["P@1", "AP", "nDCG@3", "nDCG@5", "nDCG", "R@20", "R@1000"]
+    made = report(runs, qrels=qrels, measures=measures)
+    return made.save(tmp_path_factory.mktemp("page") / "report.html").as_uri()
 
 
 def test_no_text_of_a_run_becomes_script(page, url):
@@ -118,7 +108,10 @@ def test_a_citation_leads_to_its_passage(page, url):
 
 def test_an_address_leads_to_a_passage_of_a_system_not_compared(page, tmp_path):
     frame = ranking([("1_1", "a", 1.0)])
-    made = report({name: frame.assign(text=f"tea of {name}") for name in ("raw", "b", "c")})
+    runs = {}
+    for name in ("raw", "b", "c"):
+        runs[name] = frame.assign(text=f"tea of {name}")
+    made = report(runs)
     page.goto(f"{made.save(tmp_path / 'three.html').as_uri()}#p1-2-1-1")
     expect(page.locator("#p1-2-1-1")).to_be_in_viewport()
     expect(page.locator("#filters [name=run]")).to_have_value("2")
@@ -140,7 +133,8 @@ def read_all(page):
 
 
 def test_turns_are_drawn_where_decompressionstream_is_missing(new_page, url):
-    page, older = new_page(), new_page()
+    page = new_page()
+    older = new_page()
     page.goto(url)
     older.add_init_script("delete window.DecompressionStream")
     older.goto(url)
@@ -209,7 +203,7 @@ def test_a_file_that_was_cut_says_so(page, tmp_path, allowed_errors):
 def test_hostile_texts_reach_the_reader_as_they_are(page, tmp_path, text):
     run = ranking([("1_1", f"d {text}", 1.0)])
     wrote = {"qutterance": text, "qrewrite": text, "qanswer": f"answer {text}", "text": text}
-    run = run.assign(**{name: [value] for name, value in wrote.items()})
+    run = run.assign(**wrote)
     page.goto(report({f"run {text}": run}).save(tmp_path / "hostile.html").as_uri())
     open_turns(page)
     assert page.locator("h3 + .utterance").text_content() == text
@@ -246,10 +240,8 @@ def test_it_fits_a_phone_and_a_desk_in_light_and_dark(new_page, url, view):
         "all => all.every(one => one.scrollWidth <= one.clientWidth)"
     )
     boxes = page.locator(".passages li, .headline, .largest li, .axis")
-    assert (
-        boxes.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length")
-        == 0
-    )
+    too_wide = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+    assert boxes.evaluate_all(too_wide) == 0
 
 
 def test_title_and_toolbar_have_one_line_on_a_desk(new_page, url):

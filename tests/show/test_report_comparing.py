@@ -8,7 +8,7 @@ import pytest
 from in_browser import DESK, PHONE, open_all_boxes, shown, violations
 from playwright.sync_api import expect
 from seen import choose, open_turns, turns
-from small_runs import ranking
+from small_runs import best_first
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
@@ -28,18 +28,18 @@ LABELS = pd.DataFrame({"qid": TURNS[:3], "docno": "yes", "label": [4, 2, 3]})
 
 
 def make_run(name):
-    rows = []
+    docnos_by_turn = {}
     for qid, rank in zip(TURNS, RANKS[name], strict=True):
         docnos = [f"{name}-1", f"{name}-2", f"{name}-3"]
-        docnos[rank - 1 : rank - 1] = ["yes"] if rank else []
-        rows += [(qid, docno, 9.0 - place) for place, docno in enumerate(docnos)]
-    frame = ranking(rows)
-    text = [f"The teas of {docno}: mint, and the rest." for docno in frame["docno"]]
+        if rank > 0:
+            docnos.insert(rank - 1, "yes")
+        docnos_by_turn[qid] = docnos
+    frame = best_first(docnos_by_turn, top=9.0)
     chosen = [("1", 1.0)] if name == "low" else [("1", 1.0), ("2", 0.5)]
     return frame.assign(
-        text=text,
+        text="The teas of " + frame["docno"] + ": mint, and the rest.",
         query=QUERIES[name],
-        qutterance=[f"What of {qid}?" for qid in frame["qid"]],
+        qutterance="What of " + frame["qid"] + "?",
         qstatements=column([chosen] * len(frame)),
     )
 
@@ -47,7 +47,8 @@ def make_run(name):
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """The best three passages of each run; in the first turn two runs keep an LLM call."""
-    made, build = {name: make_run(name) for name in RANKS}, runs_module._of_frame
+    made = {name: make_run(name) for name in RANKS}
+    build = runs_module._of_frame
     prompt = [{"role": "user", "content": "Rewrite <b>this</b>:\nWhat of it?"}]
     kept = {
         "low": [Call("rewrite", "Rewrite()", prompt, "a green tea")],
@@ -55,11 +56,11 @@ def url(tmp_path_factory):
     }
 
     def with_calls(name, frame):
-        return replace(
-            build(name, frame),
-            calls={"1-1_1": kept[name]} if name in kept else {},
-            parameters={"expression": f"{name}()", "deviations": []},
-        )
+        calls = {}
+        if name in kept:
+            calls["1-1_1"] = kept[name]
+        parameters = {"expression": f"{name}()", "deviations": []}
+        return replace(build(name, frame), calls=calls, parameters=parameters)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs_module, "_of_frame", with_calls)
@@ -186,9 +187,9 @@ def test_the_page_opens_at_the_first_measure_of_the_run(page, sample, sample_ind
 
 def test_the_baseline_is_the_given_one_else_raw_else_the_first():
     def baseline(names, **given):
-        return re.search(
-            "Compared with (\\w+) ", report({name: make_run("low") for name in names}, **given).html
-        )[1]
+        runs = {name: make_run("low") for name in names}
+        page = report(runs, **given).html
+        return re.search("Compared with (\\w+) ", page)[1]
 
     assert baseline(["b", "a"]) == "b"
     assert baseline(["b", "raw"]) == "raw"
@@ -256,8 +257,8 @@ def test_the_histogram_counts_the_turns(page, url):
 
 def test_many_ties_do_not_dwarf_the_differences(page, tmp_path):
     turns = [f"1-1_{number}" for number in range(1, 12)]
-    base = ranking([(qid, docno, score) for qid in turns for docno, score in (("a", 2), ("b", 1))])
-    other = ranking([(qid, "b" if qid == "1-1_1" else "a", 1) for qid in turns])
+    base = best_first(dict.fromkeys(turns, "ab"), top=2.0)
+    other = best_first({**dict.fromkeys(turns, "a"), "1-1_1": "b"})
     qrels = pd.DataFrame({"qid": turns, "docno": "a", "label": 1})
     made = report({"base": base, "other": other}, qrels=qrels, measures=["P@1"])
     page.goto(made.save(tmp_path / "ties.html").as_uri())
@@ -304,8 +305,10 @@ def test_prompts_and_completions_are_shown_on_demand_as_text(page, url):
 
 
 def test_fourteen_runs_stay_in_the_view(new_page, tmp_path):
-    runs = {f"a_rather_long_name_of_run_{number}": make_run("low") for number in range(14)}
-    url = report(runs, qrels=LABELS, measures=["RR", "P@1"]).save(tmp_path / "many.html").as_uri()
+    names = [f"a_rather_long_name_of_run_{number}" for number in range(14)]
+    runs = dict.fromkeys(names, make_run("low"))
+    made = report(runs, qrels=LABELS, measures=["RR", "P@1"])
+    url = made.save(tmp_path / "many.html").as_uri()
     for view in (PHONE, DESK):
         page = new_page(**view)
         page.goto(url)
@@ -327,12 +330,12 @@ def tested_runs():
     }
     runs = {}
     for name, places in ranks.items():
-        rows = []
+        docnos_by_turn = {}
         for qid, relevant in zip(turns, places, strict=True):
-            docnos = [f"{name}-{place}" for place in range(1, 5)]
+            docnos = [f"{name}-1", f"{name}-2", f"{name}-3", f"{name}-4"]
             docnos[relevant - 1] = "yes"
-            rows += [(qid, docno, 8.0 - place) for place, docno in enumerate(docnos)]
-        runs[name] = ranking(rows)
+            docnos_by_turn[qid] = docnos
+        runs[name] = best_first(docnos_by_turn, top=8.0)
     qrels = pd.DataFrame({"qid": turns, "docno": "yes", "label": 1})
     tested = evaluate(runs, qrels, ["RR"], "base").set_index("name")["RR(rel=1) reject"]
     assert (tested["better"], tested["alike"]) == (True, False)

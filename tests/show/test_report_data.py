@@ -181,10 +181,12 @@ def test_a_long_title_is_the_number_of_systems(names, title):
 
 def shown_first(*values, better=1):
     columns = [ShownMeasure("turns", better=0), ShownMeasure("x", better=better), MEASURES[0]]
-    means = [
-        [Mean(9.0, ""), Mean(value, ""), Mean(-float(n), "")] for n, value in enumerate(values)
-    ]
-    return content(names=[f"s{n}" for n in range(len(values))], columns=columns, means=means)
+    names = []
+    means = []
+    for number, value in enumerate(values):
+        names.append(f"s{number}")
+        means.append([Mean(9.0, ""), Mean(value, ""), Mean(-float(number), "")])
+    return content(names=names, columns=columns, means=means)
 
 
 def test_the_best_other_system_is_shown_beside_the_baseline():
@@ -222,10 +224,11 @@ SIX = Clusters("conversation", list("aabbccddeeff"), "qid")
 
 
 def means_of(base, ours, measure, clusters=SIX, more=()):
+    others = [[value] for value in more]
     values = {}
-    for turn, pair in enumerate(zip(base, ours, strict=True)):
-        values[str(turn)] = [[value] for value in pair] + [[value] for value in more]
-    means = [[sum(column) / len(column)] for column in (base, ours)] + [[value] for value in more]
+    for turn, (of_base, of_ours) in enumerate(zip(base, ours, strict=True)):
+        values[str(turn)] = [[of_base], [of_ours], *others]
+    means = [[sum(base) / len(base)], [sum(ours) / len(ours)], *others]
     return [row[0] for row in compare_means(means, values, [measure], clusters)]
 
 
@@ -318,14 +321,13 @@ def test_each_measure_is_tested_by_its_own_values():
         values[name] = [[0.0, 1.0], [0.1 + number / 100, 1.0], [0.0, 0.5 - number / 100]]
     means = [[0.0, 1.0], [0.125, 1.0], [0.0, 0.475]]
     measures = [ShownMeasure("x"), ShownMeasure("y")]
-    rows = compare_means(means, values, measures, clusters)
-    assert [[mean.side for mean in row] for row in rows] == [["", ""], ["win", ""], ["", "loss"]]
-    assert [[mean.change for mean in row] for row in rows] == [
-        ["", ""],
-        ["+.1250", ".0000"],
-        [".0000", "−.5250"],
-    ]
-    lacking = {name: [row[0], [math.nan, 1.0], row[2]] for name, row in values.items()}
+    first, second, third = compare_means(means, values, measures, clusters)
+    assert [(mean.side, mean.change) for mean in first] == [("", ""), ("", "")]
+    assert [(mean.side, mean.change) for mean in second] == [("win", "+.1250"), ("", ".0000")]
+    assert [(mean.side, mean.change) for mean in third] == [("", ".0000"), ("loss", "−.5250")]
+    lacking = {}
+    for name, (of_first, _, of_third) in values.items():
+        lacking[name] = [of_first, [math.nan, 1.0], of_third]
     rows = compare_means(means, lacking, measures, clusters)
     assert rows[2][0].interval == ""  # a system lacks a value
     assert rows[2][1].side == "loss"

@@ -43,7 +43,11 @@ def column_of(html, title):
     rows = []
     for row in re.findall(r"<tr>(<th scope=\"row\">.*?)</tr>", table, re.S):
         cells = re.findall(r"<t[hd]([^>]*)>(.*?)</t[hd]>", row, re.S)
-        rows.append([(re.sub("<[^>]*>", "", cells[at][1]), cells[at][0]) for at in columns])
+        of_row = []
+        for at in columns:
+            kind, inside = cells[at]
+            of_row.append((re.sub("<[^>]*>", "", inside), kind))
+        rows.append(of_row)
     return rows
 
 
@@ -56,10 +60,11 @@ def test_means_are_marked_where_simulation_finds_significance(tmp_path, monkeypa
     }
     for user in range(5):
         monkeypatch.setitem(RUBRICS, f"u{user}", 2)
-    made = {
-        name: {f"u{user}": ([ids], "turn limit") for user, ids in enumerate(of)}
-        for name, of in met.items()
-    }
+    made = {}
+    for name, ids_by_user in met.items():
+        made[name] = {}
+        for user, ids in enumerate(ids_by_user):
+            made[name][f"u{user}"] = ([ids], "turn limit")
     if not same:
         del made["other"]["u4"]  # so that it is tested against no other system
     monkeypatch.setattr(
@@ -76,9 +81,8 @@ def test_means_are_marked_where_simulation_finds_significance(tmp_path, monkeypa
     intervals = re.search(heads, html)
     assert (intervals is not None) == same
     if same:
-        done = Simulated(
-            {name: Log(tmp_path / name) for name in made}, Ledger(), "user", "judge", "low"
-        )
+        logs = {name: Log(tmp_path / name) for name in made}
+        done = Simulated(logs, Ledger(), "user", "judge", "low")
         assert done.table["rubrics met reject"].tolist() == [False, True, False]
 
 
@@ -150,26 +154,24 @@ def test_the_overview_has_the_means_of_the_sessions(folders):
         "calls": ["4.50", "", "1.67", "−2.83"],
         "cost": ["0.3750", "", "–", ""],
     }.items():
-        cells = [text for of_system in column_of(html, title) for text, _ in of_system]
+        cells = []
+        for of_system in column_of(html, title):
+            cells += [text for text, _ in of_system]
         assert cells == expected, title
-    means = ikat.evaluation.session_means(
-        {
-            name: ikat.evaluation.session_measures(Log(path).dialogues())
-            for name, path in zip(SYSTEMS, folders, strict=True)
-        }
-    )
+    measures = {}
+    for name, path in zip(SYSTEMS, folders, strict=True):
+        measures[name] = ikat.evaluation.session_measures(Log(path).dialogues())
+    means = ikat.evaluation.session_means(measures)
     assert means["rubrics met"].round(4).tolist() == [0.5625, 0.8333]
 
 
 def test_the_overview_has_the_numbers_that_a_simulation_prints(tmp_path):
-    systems = {
-        name: {user: met for user, met in users.items() if user != "u4"}
-        for name, users in SYSTEMS.items()
-    }
+    systems = {}
+    for name, users in SYSTEMS.items():
+        systems[name] = {user: met for user, met in users.items() if user != "u4"}
     html = report(write_logs(tmp_path, systems)).html
-    printed = Simulated(
-        {name: Log(tmp_path / name) for name in systems}, Ledger(), "user", "judge"
-    ).shown()
+    logs = {name: Log(tmp_path / name) for name in systems}
+    printed = Simulated(logs, Ledger(), "user", "judge").shown()
     assert [column.title for column in printed.columns][2:] == ["satisfied", *SESSION_MEASURES]
     for column in printed.columns[2:]:
         means = [of_system[0][0] for of_system in column_of(html, column.title)]
@@ -203,13 +205,10 @@ def test_text_of_any_field_is_text(page, tmp_path, attack):
     parsed = drawn(page, report({attack: log, f"other {attack}": log}), tmp_path)
     assert parsed.problems == []
     tags = [tag for tag, _ in parsed.elements]
-    assert (
-        tags.count("script"),
-        tags.count("img"),
-        parsed.elements.count(("b", {"id": "evil"})),
-    ) == (3, 0, 0)
-    attributes = [name for _, attrs in parsed.elements for name in attrs]
-    assert not [name for name in attributes if name.startswith("on")]
+    assert tags.count("script") == 3
+    assert tags.count("img") == 0
+    assert parsed.elements.count(("b", {"id": "evil"})) == 0
+    assert parsed.handlers() == []
     assert parsed.said().count(attack) > 30
 
 
@@ -335,13 +334,10 @@ def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
     ):
         log = Log.create(tmp_path / what, {"kind": "simulated"})
         log.begin("u2", user, rubrics)
-        with pytest.raises(
-            DataError,
-            match=(
-                f"session u2 has different {what} in one and {what}: compare systems on the "
-                "same users"
-            ),
-        ):
+        message = (
+            f"session u2 has different {what} in one and {what}: compare systems on the same users"
+        )
+        with pytest.raises(DataError, match=message):
             report([folders[0], log])
 
 

@@ -30,23 +30,27 @@ ABC = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
 
 
 def listed(*runs, depth=2, texts=None):
-    found, limit, *_ = passages_by_turn(
-        [RunData(str(number), *run) for number, run in enumerate(runs)], QRELS, texts, depth
-    )
+    shown = []
+    for number, run in enumerate(runs):
+        shown.append(RunData(str(number), *run))
+    found, limit, *_ = passages_by_turn(shown, QRELS, texts, depth)
     return found["1_1"], limit
+
+
+def with_other_ranks(passages):
+    """Each passage with its rank and score, and its ranks in other runs."""
+    return [(shown.rank, shown.docno, shown.score, shown.elsewhere) for shown in passages]
 
 
 def test_each_run_has_its_list_with_ranks_in_the_compared_runs():
     two = (ranking([("1_1", "b", 0.9), ("1_1", "d", 0.8), ("1_1", "a", 0.7)]),)
-    found, _ = listed((ABC,), two, (ABC,))
-    assert [
-        [(passage.rank, passage.docno, passage.score, passage.elsewhere) for passage in run]
-        for run in found
-    ] == [
-        [(1, "a", 3.0, [(1, 3), (2, 1)]), (2, "b", 2.0, [(1, 1), (2, 2)])],
-        [(1, "b", 0.9, [(0, 2)]), (2, "d", 0.8, [(0, None)])],
-        [(1, "a", 3.0, [(0, 1)]), (2, "b", 2.0, [(0, 2)])],
+    (baseline, second, third), _ = listed((ABC,), two, (ABC,))
+    assert with_other_ranks(baseline) == [
+        (1, "a", 3.0, [(1, 3), (2, 1)]),
+        (2, "b", 2.0, [(1, 1), (2, 2)]),
     ]
+    assert with_other_ranks(second) == [(1, "b", 0.9, [(0, 2)]), (2, "d", 0.8, [(0, None)])]
+    assert with_other_ranks(third) == [(1, "a", 3.0, [(0, 1)]), (2, "b", 2.0, [(0, 2)])]
 
 
 @pytest.mark.parametrize(
@@ -122,12 +126,9 @@ def test_lost_turn_counts_zero_and_an_unshown_one_not_at_all():
 
 def kept(name, qid=("1_1",), qrels=None, **figures):
     """A run folder with figures of its own."""
-    return RunData(
-        name,
-        ONE.results,
-        scores=pd.DataFrame({"qid": list(qid), **figures}),
-        parameters={"qrels_sha256": qrels} if qrels else {},
-    )
+    scores = pd.DataFrame({"qid": list(qid), **figures})
+    parameters = {"qrels_sha256": qrels} if qrels else {}
+    return RunData(name, ONE.results, scores=scores, parameters=parameters)
 
 
 @pytest.mark.parametrize(
@@ -222,26 +223,24 @@ def test_run_folder_tells_prompts_completions_and_queries(tmp_path, sample, samp
 
     rewrite = ikat.Rewrite(ikat.llm(Model()))
     mine = rewrite >> ikat.PassageIndex(sample_index).bm25(num_results=3)
-    for systems in ({"mine": mine}, ["human_qr", "raw"]):
-        ikat.run(
-            systems,
-            sample,
-            out=tmp_path / "runs",
-            turns=["1-1_1"],
-            **({} if "mine" in systems else {"index": sample_index}),
-        )
+    runs = tmp_path / "runs"
+    ikat.run({"mine": mine}, sample, out=runs, turns=["1-1_1"])
+    ikat.run(["human_qr", "raw"], sample, out=runs, turns=["1-1_1"], index=sample_index)
+    searched = {}
+    calls = {}
+    for name in ("mine", "human_qr", "raw"):
+        queries_by_turn, calls_by_turn = read_stages(ikat.runs.RunFolder(runs / name))
+        searched[name] = queries_by_turn["1-1_1"]
+        calls[name] = calls_by_turn.get("1-1_1", [])
     topics = sample.get_topics("manual").head(1)
-    read = {
-        name: read_stages(ikat.runs.RunFolder(tmp_path / "runs" / name))
-        for name in ("mine", "human_qr", "raw")
-    }
-    assert {name: searched["1-1_1"] for name, (searched, _) in read.items()} == {
+    assert searched == {
         "mine": ["tea with mint"],
         "human_qr": [topics["qresolved"].item()],
         "raw": [topics["qutterance"].item()],
     }
-    assert [len(calls.get("1-1_1", [])) for _, calls in read.values()] == [1, 0, 0]
-    (call,), (request,) = read["mine"][1]["1-1_1"], rewrite.requests(sample.get_topics().head(1))
+    assert (calls["human_qr"], calls["raw"]) == ([], [])
+    [call] = calls["mine"]
+    [request] = rewrite.requests(sample.get_topics().head(1))
     assert (call.name, call.messages, call.completion, call.failed) == (
         "rewrite",
         request.messages,
@@ -358,8 +357,9 @@ def test_texts_that_are_not_shown_do_not_shorten_the_others(monkeypatch):
 def test_each_run_has_its_own_used_passages():
     one = (ABC, {"1_1": {"used": ["a"]}})
     two = (ABC, {"1_1": {"used": ["b"]}})
-    found, _ = listed(one, two)
-    assert [[passage.used for passage in run] for run in found] == [[True, False], [False, True]]
+    (of_one, of_two), _ = listed(one, two)
+    assert [passage.used for passage in of_one] == [True, False]
+    assert [passage.used for passage in of_two] == [False, True]
 
 
 def test_folders_scores_are_in_the_order_of_the_first():

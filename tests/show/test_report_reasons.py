@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, RR, Bpref, P, R, nDCG
-from small_runs import ranking
+from small_runs import best_first, ranking
 
 from pyterrier_ikat.evaluation import label, per_turn
 from pyterrier_ikat.show.report import reasons
@@ -26,13 +26,8 @@ QRELS = pd.DataFrame(
 
 
 def test_relevant_passages_have_ranks_at_any_depth_by_label():
-    one = RunData(
-        "one",
-        ranking(
-            [("1_1", f"x{number}", 100.0 - number) for number in range(30)]
-            + [("1_1", "a", 1.0), ("1_2", "a", 1.0)]
-        ),
-    )
+    thirty = [f"x{number}" for number in range(30)]
+    one = RunData("one", best_first({"1_1": [*thirty, "a"], "1_2": ["a"]}, top=100.0))
     two = RunData("two", ranking([("1_1", "b", 2.0), ("1_1", "c", 1.0)]))
     found = missed_by_turn([one, two], QRELS, {})
     assert found == {"1_1": ["b (label 4): two at rank 1", "a (label 1): one at rank 31"]}
@@ -42,18 +37,28 @@ def test_relevant_passages_have_ranks_at_any_depth_by_label():
     assert missed_by_turn([one], None, {}) == {}
 
 
+def ranks_of(docnos):
+    return {docno: rank for rank, docno in enumerate(docnos, 1)}
+
+
+def ranks(text):
+    return ranks_of(text.split())
+
+
+def evaluated(docnos, labels, measure):
+    """The score that the evaluator gives a ranking; 0 without a passage."""
+    if len(docnos) == 0:
+        return 0.0
+    qrels = pd.DataFrame({"qid": "1_1", "docno": list(labels), "label": list(labels.values())})
+    run = best_first({"1_1": docnos}, top=100.0)
+    return per_turn(run, qrels, [measure])[label(measure)][0]
+
+
 def told(measure, labels, one, other):
     """What is told of two rankings, by the scores that the evaluator gives them."""
-    runs = [
-        ranking([("1_1", docno, 100.0 - place) for place, docno in enumerate(docnos)])
-        for docnos in (one, other)
-    ]
-    qrels = pd.DataFrame({"qid": "1_1", "docno": list(labels), "label": list(labels.values())})
-    lead = np.subtract(
-        *(per_turn(run, qrels, [measure])[label(measure)][0] if len(run) else 0.0 for run in runs)
-    )
-    ranks = [{docno: rank for rank, docno in enumerate(docnos, 1)} for docnos in (one, other)]
-    return Explainer(measure, labels, ["qr", "aqd"], ranks).explain(0, 1, lead), lead
+    lead = evaluated(one, labels, measure) - evaluated(other, labels, measure)
+    explainer = Explainer(measure, labels, ["qr", "aqd"], [ranks_of(one), ranks_of(other)])
+    return explainer.explain(0, 1, lead), lead
 
 
 @pytest.mark.parametrize(
@@ -166,18 +171,12 @@ def test_shares_sum_to_scores_and_the_winner_is_named_first(measure, labels, one
         return
     assert said.startswith(f"{'qr' if lead > 0 else 'aqd'} leads by ")
     if is_sum(measure):
-        sums = [
-            sum(
-                passage_shares(
-                    measure, labels, {docno: rank for rank, docno in enumerate(docnos, 1)}
-                ).values()
-            )
-            for docnos in (one, other)
-        ]
-        assert sums[0] - sums[1] == pytest.approx(lead, abs=1e-9)
-        parts = [
-            float(text.replace("−", "-")) for text in re.findall(r"[+−][0-9]*\.[0-9]{4}", said)
-        ]
+        of_one = passage_shares(measure, labels, ranks_of(one))
+        of_other = passage_shares(measure, labels, ranks_of(other))
+        difference = sum(of_one.values()) - sum(of_other.values())
+        assert difference == pytest.approx(lead, abs=1e-9)
+        signed = re.findall(r"[+−][0-9]*\.[0-9]{4}", said)
+        parts = [float(text.replace("−", "-")) for text in signed]
         assert sum(parts) == pytest.approx(abs(lead), abs=3e-4)
         assert said.split(". ")[1].startswith(said.split()[0] + " finds")
 
@@ -194,7 +193,7 @@ def test_runs_are_compared_with_baseline_or_say_they_lack_a_turn():
         "(+1.0000). "
         "two finds a (label 1) at rank 1, one does not find it (−.2500)."
     )
-    turned = {qid: [rows[1], rows[0], rows[2]] for qid, rows in scores.items()}
+    turned = {"1_1": [[0.25, 1.0], [1.0, 1.0], [0.0, 0.0]], "1_2": [[0.0, 0.0]] * 3}
     for several, by_turn in (
         (runs, scores),
         ([runs[1], runs[0], runs[2]], turned),
@@ -212,10 +211,6 @@ def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
     runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
     found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
     assert [len(texts) for texts in found["1_1"]] == [0, 1, 1, 1]
-
-
-def ranks(text):
-    return {docno: rank for rank, docno in enumerate(text.split(), 1)}
 
 
 @pytest.mark.parametrize(
@@ -405,10 +400,10 @@ def test_reasons_name_passages_by_their_first_words():
 
 
 def test_runs_that_were_not_run_on_a_turn_are_named_together():
-    runs = [
-        RunData(name, ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
-        for name in ("one", "two")
-    ]
+    runs = []
+    for name in ("one", "two"):
+        found = ranking([("1_2", "a", 1.0)])
+        runs.append(RunData(name, found, {"1_2": {}}, parameters={"x": 1}))
     found = reasons_by_turn(runs, QRELS, {"1_1": [[0.0], [0.0]]}, [nDCG @ 1])
     assert found["1_1"] == [[], ["one and two were not run on this turn."]]
 
@@ -416,8 +411,8 @@ def test_runs_that_were_not_run_on_a_turn_are_named_together():
 def test_missed_passages_stand_by_label_and_best_rank():
     docnos = [f"d{number}" for number in range(7)]
     judged = pd.DataFrame({"qid": "1_1", "docno": docnos, "label": [1, 1, 2, 1, 1, 1, 0]})
-    one = RunData("one", ranking([("1_1", docno, -n) for n, docno in enumerate(docnos)]))
-    two = RunData("two", ranking([("1_1", docno, -n) for n, docno in enumerate(docnos[::-1])]))
+    one = RunData("one", best_first({"1_1": docnos}))
+    two = RunData("two", best_first({"1_1": docnos[::-1]}))
     assert missed_by_turn([one, two], judged, {"1_1": {"d0"}}) == {
         "1_1": [
             "d2 (label 2): one at rank 3, two at rank 5",
@@ -467,8 +462,8 @@ def test_ranks_are_those_of_rows_in_any_order():
 def test_the_best_missed_passages_come_first_and_five_at_most():
     judged = [("c", 1), ("b", 2), ("a", 1), ("d", 1), ("e", 1), ("f", 1), ("g", 1)]
     qrels = pd.DataFrame(judged, columns=["docno", "label"]).assign(qid="1_1")
-    one = ranking([("1_1", docno, -n) for n, docno in enumerate("cabdefg")])
-    two = ranking([("1_1", docno, -n) for n, docno in enumerate("gfxyzd")])
+    one = best_first({"1_1": "cabdefg"})
+    two = best_first({"1_1": "gfxyzd"})
     runs = [RunData("one", one), RunData("two", two)]
     found = missed_by_turn(runs, qrels, {"1_1": {"c"}})
     assert found == {

@@ -164,12 +164,11 @@ def test_sessions_are_aligned_in_the_order_of_the_systems():
 def measured(*ends, names=None, **spend):
     names = names or [f"s{number}" for number in range(len(ends))]
     given = {"calls": 1, "cost": 0.5, **spend}
-    return session_measures(
-        [
-            dialogue(turn(spend=Spend(**given)), session=name, end=end, rubrics={"r": "?"})
-            for name, end in zip(names, ends, strict=True)
-        ]
-    )
+    dialogues = []
+    for name, end in zip(names, ends, strict=True):
+        said = turn(spend=Spend(**given))
+        dialogues.append(dialogue(said, session=name, end=end, rubrics={"r": "?"}))
+    return session_measures(dialogues)
 
 
 @pytest.mark.parametrize("faster", [True, False])
@@ -179,10 +178,9 @@ def test_columns_say_what_is_better_and_tested(faster, same):
     if same:
         systems["two"] = systems["one"]
     columns = sessions._columns(systems, faster)
-    found = {
-        column.name: (column.digits, column.better, column.share, column.tested)
-        for column in columns
-    }
+    found = {}
+    for column in columns:
+        found[column.name] = (column.digits, column.better, column.share, column.tested)
     assert found == {
         "sessions": (0, 0, False, False),
         "satisfied": (4, 1, True, same),
@@ -206,11 +204,8 @@ def test_means_and_values_have_the_share_of_satisfied_users():
         "one": measured("satisfied", "turn limit", names=["a", "b"]),
         "two": measured("", names=["b"], calls=3),
     }
-    columns = [
-        column
-        for column in sessions._columns(systems, True)
-        if column.name in ("sessions", "satisfied", "calls")
-    ]
+    names = ("sessions", "satisfied", "calls")
+    columns = [column for column in sessions._columns(systems, True) if column.name in names]
     assert sessions._means(systems, columns) == [[2.0, 0.5, 1.0], [1.0, 0.0, 3.0]]
     aligned = {"b": [], "a": []}
     values = sessions._values(aligned, systems, columns)
@@ -228,13 +223,12 @@ def test_sessions_stand_below_their_users():
     aligned = {"s1": [ann1, None], "s2": [None, ben], "s3": [ann2, ann2]}
     values = {name: [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]] for name in aligned}
     shown = sessions._Shown([], {}, 2)
-    groups = sessions._groups(aligned, [{}, {}], values, [2, 0], shown)
-    assert [(group.name, [unit.name for unit in group.units]) for group in groups] == [
-        ("ann", ["s1", "s3"]),
-        ("ben", ["s2"]),
-    ]
-    first, third = groups[0].units
-    assert (first.depth, third.depth, groups[1].units[0].depth) == (1, 2, 1)
+    of_ann, of_ben = sessions._groups(aligned, [{}, {}], values, [2, 0], shown)
+    assert (of_ann.name, of_ben.name) == ("ann", "ben")
+    first, third = of_ann.units
+    [second] = of_ben.units
+    assert (first.name, second.name, third.name) == ("s1", "s2", "s3")
+    assert (first.depth, second.depth, third.depth) == (1, 1, 2)
     assert first.scores == [[3.0, 1.0], [6.0, 4.0]]
     assert first.rubrics == [("r", "Tea?", [1, None])]
     assert third.rubrics == [("r", "Tea?", [None, None])]
@@ -299,7 +293,8 @@ def test_logs_are_found_by_path_and_folder_and_not_beside_runs(log, tmp_path):
 
 
 def test_the_baseline_is_the_one_that_the_logs_shown_agree_on(log):
-    one, two = log("one"), log("two")
+    one = log("one")
+    two = log("two")
     runs = {"first": one, "second": two}
     assert logged_baseline(runs) is None
     one.compare("two()")
@@ -337,7 +332,10 @@ def test_a_page_of_sessions_says_what_it_covers(log):
     assert "1 session of 1 user." in alone
     for sentence in ("words of each passage", "Seconds depend", "Differences are from"):
         assert sentence not in alone
-    chats = {name: log(f"chat-{name}", turn(), kind="served") for name in "ab"}
+    chats = {
+        "a": log("chat-a", turn(), kind="served"),
+        "b": log("chat-b", turn(), kind="served"),
+    }
     assert "Seconds depend" not in report_sessions(chats, None, None, 1).html
     for baseline, named in ((None, "none"), ("none", "none")):
         logs = {"none": runs["none"]} if baseline is None else runs
@@ -380,7 +378,8 @@ def test_a_page_has_its_scores_and_the_logged_baseline(log, monkeypatch):
     [group] = content.groups
     measures = [measure.name for measure in content.measures]
     [two, one] = group.units[0].scores
-    calls, cost = measures.index("calls"), measures.index("cost")
+    calls = measures.index("calls")
+    cost = measures.index("cost")
     assert [two[calls], one[calls], two[cost], one[cost]] == [1, 4, 0.25, 0.5]
     facts = [side.facts.split(", ")[-2] for side in group.units[0].sides]
     assert facts == ["1 LLM call", "4 LLM calls"]

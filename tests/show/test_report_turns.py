@@ -80,7 +80,7 @@ def test_the_final_query_says_where_it_comes_from(wrote, expected):
 
 
 def test_cited_passages_have_their_ranks_in_the_order_of_use():
-    found = ranking([("1_1", docno, -n) for n, docno in enumerate("abc")])
+    found = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
     run = RunData("one", found, {"1_1": {"response": "r", "used": ["c", "a"]}})
     [step] = seen([run], NOTHING)[0].units[0].sides[0].steps
     assert (step.cited, step.remarks, step.found) == ([3, 1], [], "3 passages")
@@ -96,19 +96,17 @@ def test_a_passage_that_the_ranking_lacks_is_named():
 
 def test_without_a_dataset_turns_come_in_their_natural_order():
     run = RunData("one", ranking([("10-1_1", "a", 1.0), ("9-1_12", "a", 1.0), ("9-1_3", "a", 1.0)]))
-    assert [(one.name, [turn.depth for turn in one.units]) for one in seen([run], NOTHING)] == [
-        ("9-1", [3, 12]),
-        ("10-1", [1]),
-    ]
+    ninth, tenth = seen([run], NOTHING)
+    assert (ninth.name, [turn.depth for turn in ninth.units]) == ("9-1", [3, 12])
+    assert (tenth.name, [turn.depth for turn in tenth.units]) == ("10-1", [1])
 
 
 def test_turns_are_those_asked_for_or_all_of_the_dataset(folders, sample):
     def shown(*runs):
         return turns_to_show(list(runs), find_material(list(runs), sample, None, None))
 
-    assert (
-        shown(RunData("one", ranking([("1-1_1", "a", 1.0)]))) == sample.get_topics()["qid"].tolist()
-    )
+    frame = RunData("one", ranking([("1-1_1", "a", 1.0)]))
+    assert shown(frame) == sample.get_topics()["qid"].tolist()
     assert shown(*read_runs(folders)) == ["1-1_1", "1-1_2", "1-1_3"]
     with pytest.raises(DataError, match="run one has the turn 77_1, which ikat:sample lacks"):
         shown(RunData("one", ranking([("77_1", "a", 1.0)])))
@@ -116,11 +114,11 @@ def test_turns_are_those_asked_for_or_all_of_the_dataset(folders, sample):
 
 @pytest.mark.parametrize("qid", ["9-1-3", "_3", "9-1_x"])
 def test_turn_of_unknown_conversation_is_one_alone(qid):
-    chats = seen([RunData("one", ranking([(qid, "a", 1.0), ("9-1_2", "a", 1.0)]))], NOTHING)
-    assert {chat.name: [(turn.name, turn.depth) for turn in chat.units] for chat in chats} == {
-        qid: [(qid, 1)],
-        "9-1": [("9-1_2", 2)],
-    }
+    run = RunData("one", ranking([(qid, "a", 1.0), ("9-1_2", "a", 1.0)]))
+    turns_by_chat = {}
+    for chat in seen([run], NOTHING):
+        turns_by_chat[chat.name] = [(turn.name, turn.depth) for turn in chat.units]
+    assert turns_by_chat == {qid: [(qid, 1)], "9-1": [("9-1_2", 2)]}
 
 
 def test_frames_with_a_persona_of_their_own_need_no_dataset():
@@ -164,7 +162,7 @@ def test_a_turn_shows_all_that_is_known_of_it():
     call = Call("rewrite", "rewrite", [], "x")
     one = RunData("one", found, {"1_1": own}, parameters={"method": "x"}, calls={"1_1": [call]})
     two = RunData("two", found[:1])
-    passages = {"1_1": [[ListedPassage(n, d, 1.0) for n, d in ((1, "a"), (2, "b"))], []]}
+    passages = {"1_1": [[ListedPassage(1, "a", 1.0), ListedPassage(2, "b", 1.0)], []]}
     scores = {"1_1": [[0.5], [0.25]]}
     reasons = {"1_1": [[], ["one leads."]]}
     missed = {"1_1": ["z (label 2): one at rank 9"]}
@@ -251,7 +249,11 @@ def test_turns_of_frames_and_folders_are_all_of_the_data():
 
 
 def calls_of(*texts):
-    return [Call("p", "s", [{"role": "user", "content": text}], text[::-1]) for text in texts]
+    calls = []
+    for text in texts:
+        message = {"role": "user", "content": text}
+        calls.append(Call("p", "s", [message], text[::-1]))
+    return calls
 
 
 @pytest.mark.parametrize(
@@ -262,7 +264,10 @@ def test_calls_are_cut_until_their_distinct_texts_fit(monkeypatch, room, longest
     monkeypatch.setattr(turns, "MESSAGE_LENGTHS", (None, 6, 3))
     monkeypatch.setattr(turns, "CALL_CHARACTERS", room)
     text = "abcdefghijklmnopqrst"
-    runs = [RunData(name, None, calls={"1_1": calls_of(text, text)}) for name in "ab"]
+    runs = [
+        RunData("a", None, calls={"1_1": calls_of(text, text)}),
+        RunData("b", None, calls={"1_1": calls_of(text, text)}),
+    ]
     fitting, told = turns.fit_calls(runs)
     assert [run.name for run in fitting] == ["a", "b"]
     if longest == 0:

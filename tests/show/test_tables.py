@@ -12,6 +12,7 @@ import pytest
 from fakes import ByPrompt
 from hypothesis import given
 from hypothesis import strategies as st
+from small_runs import best_first
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
@@ -32,21 +33,18 @@ def compared():
     """A table of evaluate: 1 and 2 differ on 20 turns by different amounts, 3 does not."""
     rng = np.random.default_rng(7)
     turns = [f"1_{number}" for number in range(20)]
-    qrels = pd.DataFrame(
-        [(qid, docno, int(docno == "d0")) for qid in turns for docno in ("d0", "d1")],
-        columns=["qid", "docno", "label"],
-    )
+    judged = []
+    for qid in turns:
+        judged += [(qid, "d0", 1), (qid, "d1", 0)]
+    qrels = pd.DataFrame(judged, columns=["qid", "docno", "label"])
 
     def run(ranks):
-        rows = [
-            (qid, place, "d0" if place == rank else f"x{place}")
-            for qid, rank in zip(turns, ranks, strict=True)
-            for place in range(5)
-        ]
-        return pd.DataFrame(
-            [(qid, docno, 10.0 - place, place) for qid, place, docno in rows],
-            columns=["qid", "docno", "score", "rank"],
-        )
+        docnos_by_turn = {}
+        for qid, rank in zip(turns, ranks, strict=True):
+            docnos = ["x0", "x1", "x2", "x3", "x4"]
+            docnos[rank] = "d0"
+            docnos_by_turn[qid] = docnos
+        return best_first(docnos_by_turn, top=10.0)
 
     low = run([4] * 20)
     runs = {
@@ -61,19 +59,16 @@ def compared():
 def latex_rows(text):
     """The rows of a tabular as TeX reads them: a backslash takes the next character with it."""
     body = text.split("\\midrule\n")[1].split("\\bottomrule")[0]
-    return [
-        [cell.strip() for cell in re.split(r"(?<!\\)&", line)]
-        for line in re.split(r"\\\\\n", body)
-        if line
-    ]
+    rows = []
+    for line in re.split(r"\\\\\n", body):
+        if line:
+            rows.append([cell.strip() for cell in re.split(r"(?<!\\)&", line)])
+    return rows
 
 
 def test_best_is_bold_second_underlined_and_ties_share_the_mark():
-    rows = latex_rows(
-        table(
-            experiment_table(**{"nDCG@5": [0.5, 0.25, 0.12345], "R@20": [0.30001, 0.3, 0.125]})
-        ).latex()
-    )
+    scores = {"nDCG@5": [0.5, 0.25, 0.12345], "R@20": [0.30001, 0.3, 0.125]}
+    rows = latex_rows(table(experiment_table(**scores)).latex())
     assert rows == [
         ["QR", r"\textbf{.5000}", r"\textbf{.3000}"],
         ["AD", r"\underline{.2500}", r"\textbf{.3000}"],
@@ -85,12 +80,13 @@ def test_best_is_bold_second_underlined_and_ties_share_the_mark():
     st.lists(st.sampled_from(["1.0000", ".5000", ".2500", "-.2500", "n/a"]), min_size=2, max_size=6)
 )
 def test_the_marks_are_those_of_counting_the_greater_figures(figures):
-    all_same = len(set(figures) - {"n/a"}) == 1
+    known = {float(figure) for figure in set(figures) - {"n/a"}}
+    all_same = len(known) == 1
     for cell in mark_best(figures, [""] * len(figures)):
         if cell.text == "n/a" or all_same:
             assert (cell.best, cell.second) == (False, False)
         else:
-            greater = {one for one in figures if one != "n/a" and float(one) > float(cell.text)}
+            greater = [figure for figure in known if figure > float(cell.text)]
             assert (cell.best, cell.second) == (len(greater) == 0, len(greater) == 1)
 
 
@@ -123,16 +119,13 @@ def test_arrow_marks_significance_above_or_below_the_baseline():
 
 def test_csv_has_every_column_unrounded():
     evaluated = compared()
-    read = list(
-        csv.DictReader(io.StringIO(table(evaluated).csv()))
-    )  # pandas 2 reads the last digit of a number in its own way
+    # pandas 2 reads the last digit of a number in its own way
+    read = list(csv.DictReader(io.StringIO(table(evaluated).csv())))
     assert list(read[0]) == list(evaluated.columns)
     assert [float(row["nDCG@5"]) for row in read] == evaluated["nDCG@5"].tolist()
-    assert (
-        float(read[1]["nDCG@5 p-value corrected"])
-        == evaluated["nDCG@5 p-value corrected"].tolist()[1]
-        < 0.05
-    )
+    corrected = evaluated["nDCG@5 p-value corrected"][1]
+    assert corrected < 0.05
+    assert float(read[1]["nDCG@5 p-value corrected"]) == corrected
 
 
 def test_names_special_to_latex_markdown_or_html_show_unchanged():
@@ -310,15 +303,11 @@ def test_refused_calls_are_counted_by_conversation(tmp_path):
 
         def complete(self, requests):
             said = {"2-1": "I'm sorry, but I can't help with that.", "3-1": ""}
-            replies = super().complete(requests)
-            texts = [
-                said.get(request.qid.partition("_")[0], reply.text)
-                for request, reply in zip(requests, replies, strict=True)
-            ]
-            return [
-                dataclasses.replace(reply, text=text)
-                for reply, text in zip(replies, texts, strict=True)
-            ]
+            replies = []
+            for request, reply in zip(requests, super().complete(requests), strict=True):
+                chat = request.qid.partition("_")[0]
+                replies.append(dataclasses.replace(reply, text=said.get(chat, reply.text)))
+            return replies
 
     index = ikat.PassageIndex(tmp_path / "index").index(
         ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)
