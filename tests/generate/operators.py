@@ -32,23 +32,27 @@ def two_turns():
 
 def found(turns, count):
     """A result frame with ``count`` passages per turn, worst first; ``rank`` gives the order."""
-    rows = [
-        {
-            **turn,
-            "docno": f"{turn['qid']}-{rank}",
-            "rank": rank,
-            "score": float(-rank),
-            "text": f"Passage {rank} of {turn['qid']}. More.",
-        }
-        for turn in turns.to_dict("records")
-        for rank in reversed(range(count))
-    ]
+    rows = []
+    for turn in turns.to_dict("records"):
+        qid = turn["qid"]
+        for rank in reversed(range(count)):
+            passage = {
+                "docno": f"{qid}-{rank}",
+                "rank": rank,
+                "score": float(-rank),
+                "text": f"Passage {rank} of {qid}. More.",
+            }
+            rows.append({**turn, **passage})
     return pd.DataFrame(rows)
 
 
 def texts(backend):
     """The prompts that a scripted backend was asked, as text."""
-    return ["\n".join(message["content"] for message in chat) for chat in backend.asked]
+    prompts = []
+    for chat in backend.asked:
+        contents = [message["content"] for message in chat]
+        prompts.append("\n".join(contents))
+    return prompts
 
 
 def ledger(llm, column):

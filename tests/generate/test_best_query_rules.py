@@ -18,18 +18,19 @@ class Table(pt.Transformer):
 
     def __init__(self, docnos, scores=None):
         super().__init__()
-        self.docnos, self.scores, self.searched = docnos, scores or {}, []
+        self.docnos = docnos
+        self.scores = scores or {}
+        self.searched = []
 
     def transform(self, inp):
         self.searched += inp["query"].tolist()
-        rows = [
-            {**row, "docno": docno, "rank": rank, "score": float(score)}
-            for row in inp.to_dict("records")
-            for docnos in [self.docnos.get(row["query"], "")]
-            for rank, (docno, score) in enumerate(
-                zip(docnos, self.scores.get(row["query"], range(len(docnos), 0, -1)), strict=True)
-            )
-        ]
+        rows = []
+        for row in inp.to_dict("records"):
+            query = row["query"]
+            docnos = self.docnos.get(query, "")
+            scores = self.scores.get(query, range(len(docnos), 0, -1))
+            for rank, (docno, score) in enumerate(zip(docnos, scores, strict=True)):
+                rows.append({**row, "docno": docno, "rank": rank, "score": float(score)})
         return pd.DataFrame(rows, columns=[*inp.columns, "docno", "rank", "score"])
 
     def __hash__(self):
@@ -66,7 +67,8 @@ def test_the_query_whose_best_passages_score_highest_is_chosen():
 
 
 def test_the_plan_counts_ranker_calls_per_query_and_leaves_depth():
-    llm, other = scripted()[0], scripted()[0]
+    llm = scripted()[0]
+    other = scripted()[0]
     system = (
         ikat.Samples(ikat.Rewrite(llm), 4)
         >> ikat.generate.BestQuery(Table({}) % 3 >> ikat.LLMRerank(other, 3))
@@ -178,16 +180,13 @@ SAMPLES = st.lists(st.sampled_from("abcde"), min_size=1, max_size=7)
 def test_agreement_is_counted_with_the_package_s_own_fusion(rankings, samples, passages):
     shared = dict.fromkeys(samples, -1)
     if any(rankings.get(query) for query in samples):
-        fused = (ikat.ExplodeQueries() >> Table(rankings) >> ikat.RRF())(turns(samples))[
-            "docno"
-        ].tolist()
-        shared = {
-            q: len({*fused[:passages]} & {*rankings[q][:passages]}) if rankings.get(q) else -1
-            for q in shared
-        }
-    assert chosen(Table(rankings), *samples, rule="agreement", passages=passages) == max(
-        shared, key=shared.get
-    )
+        fusion = ikat.ExplodeQueries() >> Table(rankings) >> ikat.RRF()
+        fused = fusion(turns(samples))["docno"].tolist()
+        for query in shared:
+            if rankings.get(query):
+                shared[query] = len({*fused[:passages]} & {*rankings[query][:passages]})
+    query = chosen(Table(rankings), *samples, rule="agreement", passages=passages)
+    assert query == max(shared, key=shared.get)
 
 
 SCORES = st.lists(st.integers(1, 9), max_size=4).map(lambda scores: sorted(scores, reverse=True))
@@ -198,8 +197,11 @@ PLAIN = {"score": np.mean, "spread": lambda found: np.std(found) / np.mean(found
 @given(st.dictionaries(st.sampled_from("abcd"), SCORES, min_size=1), SAMPLES, st.integers(1, 5))
 def test_the_first_of_the_largest_means_or_spreads_is_chosen(rule, scores, samples, passages):
     table = Table({query: range(len(found)) for query, found in scores.items()}, scores)
-    best = {query: scores.get(query, [])[:passages] for query in samples}
-    values = {query: round(PLAIN[rule](found), 9) if found else -1 for query, found in best.items()}
+    values = dict.fromkeys(samples, -1)
+    for query in samples:
+        best = scores.get(query, [])[:passages]
+        if best:
+            values[query] = round(PLAIN[rule](best), 9)
     assert chosen(table, *samples, rule=rule, passages=passages) == max(values, key=values.get)
 
 
@@ -214,8 +216,7 @@ def test_the_choice_depends_on_the_turn_alone(rankings, lists, random, rule):
     together = ikat.generate.BestQuery(Table(rankings), rule=rule)(
         frame.sample(frac=1, random_state=random.randrange(9))
     )
-    alone = {
-        qid: chosen(Table(rankings), *queries, rule=rule)
-        for qid, queries in zip(frame["qid"], lists, strict=True)
-    }
+    alone = {}
+    for qid, queries in zip(frame["qid"], lists, strict=True):
+        alone[qid] = chosen(Table(rankings), *queries, rule=rule)
     assert dict(zip(together["qid"], together["query"], strict=True)) == alone

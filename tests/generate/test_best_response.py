@@ -18,7 +18,11 @@ from pyterrier_ikat.llms import StageError
 
 def responders(*texts):
     """One responder for each list of texts, a text per turn."""
-    return [ikat.Respond(scripted(*each)[0], passages=2) for each in texts]
+    made = []
+    for of_turns in texts:
+        llm, _ = scripted(*of_turns)
+        made.append(ikat.Respond(llm, passages=2))
+    return made
 
 
 @pytest.mark.parametrize(
@@ -113,18 +117,20 @@ def test_real_responses_are_chosen_by_real_faithfulness(shared):
     The judge answers by people's labels of their faithfulness, 1 to 4.
     """
     told = json.loads((shared / "mtrag/reference_subset_with_human_evaluations.json").read_text())
-    texts, tasks = (
-        {one["document_id"]: one["text"] for one in told["documents"]},
-        {one["task_id"]: one for one in told["tasks"]},
-    )
-    names, said = ["llama-3.1-405b-instruct", "gpt-4o"], {}
+    texts = {document["document_id"]: document["text"] for document in told["documents"]}
+    tasks = {task["task_id"]: task for task in told["tasks"]}
+    names = ["llama-3.1-405b-instruct", "gpt-4o"]
+    said = {}
+    of_pair = {}
     for one in told["evaluations"]:
-        people = [int(label["value"]) for label in one["annotations"]["faithfulness"].values()]
-        said[one["task_id"], one["model_id"]] = (
-            one["model_response"],
-            sum(people),
-            4 * len(people),
-        )
+        labels = one["annotations"]["faithfulness"].values()
+        total = sum(int(label["value"]) for label in labels)
+        most = 4 * len(labels)
+        qid = one["task_id"]
+        response = one["model_response"]
+        said[qid, one["model_id"]] = (response, total, most)
+        question = tasks[qid]["input"][-1]["text"]
+        of_pair[plain(question), plain(response)] = (total, most)
     rows = []
     for qid, task in tasks.items():
         messages = [{"role": "user", "content": message["text"]} for message in task["input"]]
@@ -145,39 +151,32 @@ def test_real_responses_are_chosen_by_real_faithfulness(shared):
                 }
             )
     frame = pd.DataFrame(rows)
-    answered = [
-        pt.apply.generic(
-            lambda turns, name=name: turns.assign(
-                qanswer=[said[qid, name][0] for qid in turns["qid"]]
-            )
-        )
-        for name in names
-    ]
 
-    of_pair = {
-        (plain(tasks[qid]["input"][-1]["text"]), plain(text)): labels
-        for (qid, _), (text, *labels) in said.items()
-    }
+    def responder(name):
+        def respond(turns):
+            return turns.assign(qanswer=[said[qid, name][0] for qid in turns["qid"]])
+
+        return pt.apply.generic(respond)
 
     class People:
         def generate(self, chats):
-            asked = [
-                re.split(
+            verdicts = []
+            for chat in chats:
+                _, question, response, _ = re.split(
                     r"\n# Last message of the user\n|\n# Response\n<response>|</response>",
                     chat[-1]["content"],
                 )
-                for chat in chats
-            ]
-            labels = [
-                of_pair[plain(question), plain(response)] for _, question, response, _ in asked
-            ]
-            return [claims(*[place < good for place in range(of)]) for good, of in labels]
+                good, of = of_pair[plain(question), plain(response)]
+                verdicts.append(claims(*[True] * good, *[False] * (of - good)))
+            return verdicts
 
+    answered = [responder(name) for name in names]
     best = BestResponse(answered, judge=ikat.llm(People()))(frame).drop_duplicates("qid")
     for qid, text, number in best[["qid", "qanswer", "qresponder"]].itertuples(index=False):
-        values = [
-            (said[qid, name][1] / said[qid, name][2], len(said[qid, name][0])) for name in names
-        ]
+        values = []
+        for name in names:
+            response, total, most = said[qid, name]
+            values.append((total / most, len(response)))
         assert text == said[qid, names[number]][0]
         assert values[number] == max(values)
     assert best["qresponder"].nunique() == 2

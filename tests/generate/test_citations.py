@@ -4,6 +4,7 @@ import json
 
 import pytest
 from fakes import scripted
+from generate.test_citation_marks import shown_whole
 from operators import a_turn, found, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
@@ -22,10 +23,11 @@ SAID = "Rooibos has no caffeine [2]. Mate has some.[1, 7] It is old."
 
 def numbers(text, passages=5):
     """Of each sentence the numbers, known and unknown."""
-    return [
-        (*one.numbers, *(-number for number in one.unknown))
-        for one in read_citations(text, passages).sentences
-    ]
+    of_sentences = []
+    for sentence in read_citations(text, passages).sentences:
+        unknown = [-number for number in sentence.unknown]
+        of_sentences.append((*sentence.numbers, *unknown))
+    return of_sentences
 
 
 @pytest.mark.parametrize(
@@ -221,25 +223,17 @@ def test_sentences_are_counted_without_what_says_nothing():
     ],
 )
 def test_a_response_shown_while_written_begins_the_whole(said):
-    cited = read_citations(said, 9)
-    cited_numbers = dict.fromkeys(number for one in cited.sentences for number in one.numbers)
-    places = {number: place for place, number in enumerate(cited_numbers, 1)}
-    whole = with_marks(
-        cited.text,
-        [
-            one._replace(numbers=tuple(places[number] for number in one.numbers))
-            for one in cited.sentences
-        ],
-    )
-    seen = [while_written(said[:end], 9).rstrip() for end in range(len(said) + 1)]
-    assert all(whole.startswith(text) for text in seen)
+    whole = shown_whole(read_citations(said, 9))
+    for end in range(len(said) + 1):
+        assert whole.startswith(while_written(said[:end], 9).rstrip())
 
 
 def test_respond_asks_for_citations_and_marks_what_is_cited():
     llm, backend = scripted("Ginger [2]. Mint [2][7]!", "Rooibos.", "Tea.", "Tea.")
     results = found(two_turns(), 4)
     out = ikat.Respond(llm, passages=3, cite=True)(results)
-    first, second = out[out["qid"] == "chat_2"], out[out["qid"] == "other_1"]
+    first = out[out["qid"] == "chat_2"]
+    second = out[out["qid"] == "other_1"]
     assert out["qanswer"].unique().tolist() == ["Ginger. Mint!", "Rooibos."]
     docno = first.sort_values("rank")["docno"].iloc[1]
     assert first["qcitations"].iloc[0] == [
@@ -274,9 +268,8 @@ def test_a_number_beyond_the_passages_of_its_turn_is_unknown():
 def test_a_turn_has_cited_passages_as_sources_in_text_order():
     llm, _ = scripted("Mint [3]. Ginger [1][3].", "Rooibos.")
     results = ikat.Respond(llm, passages=3, cite=True)(found(two_turns(), 4))
-    one, other = (
-        Turn.of(1, "tea?", results[results["qid"] == qid]) for qid in ("chat_2", "other_1")
-    )
+    one = Turn.of(1, "tea?", results[results["qid"] == "chat_2"])
+    other = Turn.of(1, "tea?", results[results["qid"] == "other_1"])
     ranking = results[results["qid"] == "chat_2"].sort_values("rank")["docno"].tolist()
     assert [source.docno for source in one.sources] == [ranking[2], ranking[0]]
     assert (one.response, one.marked) == ("Mint. Ginger.", "Mint. [1] Ginger. [2][1]")
@@ -304,7 +297,8 @@ def test_a_response_without_a_passage_has_no_citations():
 
 def test_the_last_stage_that_can_cite_does():
     llm, _ = scripted()
-    first, last = ikat.Respond(llm, 3), ikat.Respond(llm, 5, words=50)
+    first = ikat.Respond(llm, 3)
+    last = ikat.Respond(llm, 5, words=50)
     turned = citing(first >> ikat.Interleave() >> last >> ikat.Interleave())
     assert repr(turned) == repr(
         first >> ikat.Interleave() >> ikat.Respond(llm, 5, words=50, cite=True) >> ikat.Interleave()

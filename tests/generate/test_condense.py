@@ -1,5 +1,7 @@
 """Passages below the first ones are summarised, and the response reads the summaries."""
 
+import re
+
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -29,10 +31,8 @@ def found(count, scores=None, qid="t"):
         (3, []),
         (4, ["P4."]),
         (8, ["P4. P5. P6. P7. P8."]),
-        (
-            10,
-            ["P4. P5.", "P6. P7. P8. P9. P10."],
-        ),  # counted from the last: the first summary has fewer
+        # counted from the last: the first summary has fewer
+        (10, ["P4. P5.", "P6. P7. P8. P9. P10."]),
         (
             30,
             [
@@ -45,17 +45,15 @@ def found(count, scores=None, qid="t"):
     ],
 )
 def test_the_first_three_stay_whole_and_the_others_go_by_fives(count, chunks):
-    llm, backend = scripted(*[f"Summary {n}." for n in range(len(chunks))])
+    summaries = [f"Summary {n}." for n in range(len(chunks))]
+    llm, backend = scripted(*summaries)
     out = ikat.generate.Condense(llm)(found(count))
-    assert out["qpassages"][0] == [f"P{n}." for n in range(1, min(count, 3) + 1)] + [
-        f"Summary {n}." for n in range(len(chunks))
-    ]
-    assert out["used"].tolist() == [True] * min(count, 20) + [False] * (count - min(count, 20))
+    assert out["qpassages"][0] == [*["P1.", "P2.", "P3."][:count], *summaries]
+    read = min(count, 20)
+    assert out["used"].tolist() == [True] * read + [False] * (count - read)
     for prompt, chunk in zip(texts(backend), chunks, strict=True):
         inside = prompt.partition("# Task")[0]
-        assert [
-            word for word in inside.split() if word.startswith("P") and word.endswith(".")
-        ] == chunk.split()
+        assert re.findall(r"(?<!\S)P\S*\.(?!\S)", inside) == chunk.split()
         assert "at most 250 words" in prompt
 
 
@@ -91,12 +89,10 @@ def test_the_response_reads_condensed_texts_and_keeps_those_used():
     model = ByPrompt(condense_passages="Sum of the others.", respond="Sage.")
     system = ikat.generate.Condense(model.llm, 5) >> ikat.Respond(model.llm, 2, form="condensed")
     out = system(found(7))
-    [prompt] = [
-        str(request.messages[-1]["content"])
-        for request in model.asked
-        if request.prompt == "respond"
-    ]
-    assert all(text in prompt for text in ("P1.", "P2.", "P3.", "Sum of the others."))
+    [request] = [request for request in model.asked if request.prompt == "respond"]
+    prompt = str(request.messages[-1]["content"])
+    for text in ("P1.", "P2.", "P3.", "Sum of the others."):
+        assert text in prompt
     assert "P4." not in prompt
     assert out["used"].tolist() == [True] * 5 + [False] * 2
     with pytest.raises(pt.validate.InputValidationError, match="qpassages"):
@@ -114,11 +110,8 @@ def test_a_response_of_condensed_texts_needs_both_columns(missing):
 
 def test_a_plan_counts_as_many_summaries_as_there_may_be(tmp_path):
     model = ByPrompt()
-    bm25 = (
-        ikat.PassageIndex(tmp_path / "i")
-        .index([{"docno": f"d{n}", "text": f"tea {n}"} for n in range(30)])
-        .bm25()
-    )
+    passages = [{"docno": f"d{n}", "text": f"tea {n}"} for n in range(30)]
+    bm25 = ikat.PassageIndex(tmp_path / "i").index(passages).bm25()
     for depth, calls in ((1000, 4), (8, 1)):
         system = (
             bm25 % depth

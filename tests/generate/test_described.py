@@ -7,11 +7,8 @@ from trust.frames import EXPORTED
 from pyterrier_ikat.llm_operator import LLMOperator
 from pyterrier_ikat.operator import with_fields
 
-ASKING = [
-    value
-    for value in EXPORTED.values()
-    if isinstance(value, type) and issubclass(value, LLMOperator)
-]
+CLASSES = [value for value in EXPORTED.values() if isinstance(value, type)]
+ASKING = [one for one in CLASSES if issubclass(one, LLMOperator)]
 
 
 def described(operator):

@@ -18,33 +18,30 @@ def long_turn():
     return ikat.conversation(LONG, PTKB)
 
 
-SAID = {
-    4: [
-        "same",
-        "Same.",
-        "old_topic",
-        "It continues the existing topic",
-        "No, it is the same topic.",
-        "Same: the user does not change it",
-    ],
-    2: ["new", "**New topic**", "new_topic"],
-    None: [
-        "new or same",
-        "perhaps",
-        "I'm sorry, I can't tell.",
-        "This is not a new topic.",
-        "It isn’t new",
-        "It doesn't continue the same topic",
-    ],
-}
-"""What a model says -> how many messages are left; None: nobody can tell."""
+SAID = [
+    ("same", 4),
+    ("Same.", 4),
+    ("old_topic", 4),
+    ("It continues the existing topic", 4),
+    ("No, it is the same topic.", 4),
+    ("Same: the user does not change it", 4),
+    ("new", 2),
+    ("**New topic**", 2),
+    ("new_topic", 2),
+    ("new or same", None),
+    ("perhaps", None),
+    ("I'm sorry, I can't tell.", None),
+    ("This is not a new topic.", None),
+    ("It isn’t new", None),
+    ("It doesn't continue the same topic", None),
+]
+"""What a model says, and how many messages are left; None: nobody can tell."""
 
 
-@pytest.mark.parametrize(
-    ("said", "left"), [(said, left) for left, every in SAID.items() for said in every]
-)
+@pytest.mark.parametrize(("said", "left"), SAID)
 def test_a_new_topic_keeps_the_last_turn_and_unclear_ones_fail(said, left):
-    turn, (llm, _) = long_turn(), scripted(said)
+    turn = long_turn()
+    llm, _ = scripted(said)
     out = ikat.generate.Enhance(llm, "topic", on_error="fallback")(turn)
     assert out["qhistory"].item() == LONG[:4][-(left or 4) :]
     assert turn["qhistory"].item() == LONG[:4]
@@ -56,7 +53,8 @@ def test_a_new_topic_keeps_the_last_turn_and_unclear_ones_fail(said, left):
 
 
 def test_the_last_response_is_said_in_full_and_the_others_stay():
-    turn, (llm, backend) = long_turn(), scripted("Fennel tea has no caffeine.")
+    turn = long_turn()
+    llm, backend = scripted("Fennel tea has no caffeine.")
     out = ikat.generate.Enhance(llm, "response")(turn)
     assert [message["content"] for message in out["qhistory"].item()] == [
         *("Which tea has no caffeine?", "Rooibos.", "And fennel?", "Fennel tea has no caffeine."),
@@ -119,7 +117,8 @@ def test_without_a_summary_the_enhanced_rewrite_sees_the_history():
 
 
 def test_a_guess_is_made_for_turns_that_go_on_with_a_topic():
-    turns, (llm, backend) = two_turns().assign(qnewtopic=False), scripted("Mint helps.")
+    turns = two_turns().assign(qnewtopic=False)
+    llm, backend = scripted("Mint helps.")
     assert ikat.generate.Enhance(llm, "guess", words=7)(turns)["qanswer"].tolist() == [
         "Mint helps.",
         "",
@@ -132,7 +131,8 @@ def test_a_guess_is_made_for_turns_that_go_on_with_a_topic():
 
 
 def test_preferences_are_asked_of_personas_alone():
-    turns, (llm, backend) = two_turns(), scripted("- No chamomile")
+    turns = two_turns()
+    llm, backend = scripted("- No chamomile")
     assert ikat.generate.Enhance(llm, "preferences")(turns)["qpreferences"].tolist() == [
         "- No chamomile",
         "",
@@ -159,10 +159,8 @@ def test_a_system_message_template_counts_in_the_checksums(tmp_path):
     assert list(ikat.generate.Enhance(llm, "preferences").prompt_checksums()) == names
     (tmp_path / "preferences_system.jinja").write_text("Be short.")
     other = ikat.generate.Enhance(llm, "preferences", prompts=str(tmp_path))
-    before, after = (
-        ikat.generate.Enhance(llm, "preferences").prompt_checksums(),
-        other.prompt_checksums(),
-    )
+    before = ikat.generate.Enhance(llm, "preferences").prompt_checksums()
+    after = other.prompt_checksums()
     assert [before[name] == after[name] for name in names] == [True, False]
 
 

@@ -120,7 +120,13 @@ def test_an_answer_ends_at_the_next_prompt_and_keeps_headings(turn):
 
 class Failing:
     def generate(self, prompts):
-        return ["ERROR::other" if "tea" in str(prompt) else "Fine." for prompt in prompts]
+        completions = []
+        for prompt in prompts:
+            if "tea" in str(prompt):
+                completions.append("ERROR::other")
+            else:
+                completions.append("Fine.")
+        return completions
 
 
 def test_failed_turns_are_named_after_the_others_finished():

@@ -22,17 +22,17 @@ def turn():
 
 @pytest.mark.parametrize("form", SAID)
 def test_every_statement_is_shown_chosen_and_used(form, turn):
-    llm, backend = scripted(SAID[form], *[f'["dish {number}"]' for number in PTKB])
+    dishes = [f"dish {number}" for number in PTKB]
+    llm, backend = scripted(SAID[form], *[f'["{dish}"]' for dish in dishes])
     chosen = ikat.SelectStatements(llm, form)(turn)
     assert [number for number, _ in chosen["qstatements"][0]] == list(PTKB)
-    assert all(statement in backend.asked[0][-1]["content"] for statement in PTKB.values())
-    assert ikat.generate.AppendStatements()(chosen)["query"][0] == " ".join(
-        ["What do I eat?", *PTKB.values()]
-    )
-    assert ikat.generate.StatementQueries(llm)(chosen)["qsubqueries"][0] == [
-        f"dish {number}" for number in PTKB
-    ]
+    for statement in PTKB.values():
+        assert statement in backend.asked[0][-1]["content"]
+    appended = ikat.generate.AppendStatements()(chosen)
+    assert appended["query"][0] == " ".join(["What do I eat?", *PTKB.values()])
+    assert ikat.generate.StatementQueries(llm)(chosen)["qsubqueries"][0] == dishes
     found = chosen.assign(docno="d", score=1.0, rank=0, text="Rice.")
     llm, backend = scripted("Rice.")
     ikat.Respond(llm, statements="chosen")(found)
-    assert all(statement in backend.asked[0][-1]["content"] for statement in PTKB.values())
+    for statement in PTKB.values():
+        assert statement in backend.asked[0][-1]["content"]

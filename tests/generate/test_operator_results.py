@@ -65,9 +65,8 @@ def told(call):
 def test_empty_passages_are_passed_over_in_the_order_of_ranks(passages, shown, skipped):
     llm, backend = scripted("Mint.")
     responded, warned = told(lambda: ikat.Respond(llm, passages)(MIXED))
-    assert [responded["text"][row] for row in responded.index if responded["used"][row]] == [
-        text for text in MIXED["text"] if text in shown
-    ]
+    used = responded.loc[responded["used"], "text"].tolist()
+    assert used == [text for text in MIXED["text"] if text in shown]
     prompt = texts(backend)[0]
     assert [text for text in ("A.", "C.", "D.") if text in prompt] == shown
     assert sorted(shown, key=prompt.index) == shown
@@ -253,18 +252,15 @@ def test_a_responder_keeps_the_rows_and_answers(wrong):
 
 
 def topics(*conversations):
-    turns = [
-        {
+    items = []
+    for number, resolved in conversations:
+        turn = {
             "turn_id": 1,
             "utterance": f"u{number}",
             "resolved_utterance": resolved,
             "response": f"r{number}",
             "ptkb_provenance": [1, 2],
         }
-        for number, resolved in conversations
-    ]
-    items = []
-    for (number, _), turn in zip(conversations, turns, strict=True):
         plain = {**turn, "turn_id": 2, "resolved_utterance": "", "ptkb_provenance": []}
         items.append({"number": number, "ptkb": {"1": "a", "2": "b"}, "turns": [turn, plain]})
     return items
@@ -378,14 +374,24 @@ def test_memories_follow_what_was_learned():
     assert ledger(llm, "dropped") == 1
 
 
+ALL_NUMBERED = [
+    "user 1: u1",
+    "user 2: u2",
+    "user 3: u3",
+    "user 4: u4",
+    "user 5: u5",
+    "user 6: u6",
+]
+
+
 @pytest.mark.parametrize(
     ("messages", "shown"),
     [
         (1, ["user: u3", "user: u4", "user: u5", "user 6: u6"]),
         (2, ["user: u2", "user: u3", "user: u4", "user 5: u5", "user 6: u6"]),
-        (6, [f"user {number}: u{number}" for number in range(1, 7)]),
-        (9, [f"user {number}: u{number}" for number in range(1, 7)]),
-        (None, [f"user {number}: u{number}" for number in range(1, 7)]),
+        (6, ALL_NUMBERED),
+        (9, ALL_NUMBERED),
+        (None, ALL_NUMBERED),
     ],
 )
 def test_the_messages_to_learn_from_are_numbered(messages, shown):
@@ -457,7 +463,8 @@ def ranking(docnos, scores, times=1):
 
 
 def test_the_values_of_rankings_by_hand():
-    one, other = ranking("abc", [3, 2, 1]), ranking("bd", [5, 1])
+    one = ranking("abc", [3, 2, 1])
+    other = ranking("bd", [5, 1])
     assert mean_score([one, other], 2).tolist() == [2.5, 3.0]
     assert mean_score([one, other], 9).tolist() == [2.0, 3.0]
     assert spread([one, other], 2).round(6).tolist() == [0.2, round(2 / 3, 6)]
@@ -504,12 +511,12 @@ def test_past_words_of_the_highest_weights_are_added():
 
     def search(frame):
         asked.extend(frame["query"])
-        rows = [
-            (qid, weights[qid] - less) for qid in frame["qid"] for less in (1, 0) if qid in weights
-        ]
-        return pd.DataFrame(
-            {"qid": [q for q, _ in rows], "docno": "d", "score": [s for _, s in rows]}
-        )
+        rows = []
+        for qid in frame["qid"]:
+            if qid in weights:
+                rows.append((qid, "d", weights[qid] - 1))
+                rows.append((qid, "d", weights[qid]))
+        return pd.DataFrame(rows, columns=["qid", "docno", "score"])
 
     chat = [{"role": "user", "content": "Which TEA has mint, which no mint?"}, *CHAT[1:2]]
     frame = ikat.conversation([*chat, {"role": "user", "content": "Mint or has?"}])
@@ -562,11 +569,9 @@ def test_an_enhanced_history_is_a_new_one():
     ]
     assert longer["qhistory"].item()[3]["content"] == "Mint."
     new = two_turns().assign(qnewtopic=[True, None])
-    asks = {
-        form: len(G.Enhance(llm, form).requests(new))
-        for form in ("guess", "summary", "topic", "personal_response", "response")
-    }
-    assert asks == {"guess": 0, "summary": 1, "topic": 1, "personal_response": 0, "response": 1}
+    asks = {"guess": 0, "summary": 1, "topic": 1, "personal_response": 0, "response": 1}
+    for form, number in asks.items():
+        assert len(G.Enhance(llm, form).requests(new)) == number, form
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,8 @@ def test_files_that_no_operator_reads_are_told(folder, files, own, messages):
 
 
 def test_a_folder_of_prompts_lasts_as_long_as_its_block(folder):
-    own, other = folder(answer__jinja="x"), folder("other", answer__jinja="y")
+    own = folder(answer__jinja="x")
+    other = folder("other", answer__jinja="y")
     assert prompts_or_default(None) is None
     with prompts_from(own):
         assert prompts_or_default(None) == own
@@ -332,7 +333,8 @@ def test_folders_with_files_of_the_same_names_are_apart(folder):
 
 def test_few_shot_system_messages_are_read(folder):
     files = ("preferences_system_llama", "preferences_llama", "queries_system", "answer_llama")
-    place = folder(**{f"{name}__jinja": "x" for name in files})
+    templates = {f"{name}__jinja": "x" for name in files}
+    place = folder(**templates)
     assert told(lambda: warn_of_unread(place)) == []
     folder(answer_llama_system__jinja="x")
     [message] = told(lambda: warn_of_unread(place))
@@ -352,7 +354,8 @@ def test_a_file_that_is_no_text_leaves_the_others_as_they_are(folder):
 
 def test_templates_in_a_folder_of_the_folder_are_none(folder, tmp_path, monkeypatch):
     folder("own/inner", answer__jinja="x")
-    own, no_templates = str(tmp_path / "own"), "own is not a folder with templates"
+    own = str(tmp_path / "own")
+    no_templates = "own is not a folder with templates"
     with pytest.raises(UsageError, match=no_templates):
         prompts_or_default(own)
     with pytest.raises(UsageError, match=no_templates), prompts_from(own):

@@ -51,7 +51,9 @@ def test_the_other_forms_see_the_history_and_the_raw_question():
     assert out["qsubqueries"].tolist() == [["Short.", "Long.", "Styled."]]
     assert out["qweights"].tolist() == [[1.0, 1.0, 1.0]]
     assert [request.prompt for request in operator.requests(turn)] == [
-        f"passage_queries_{form}" for form in ("short", "long", "styled")
+        "passage_queries_short",
+        "passage_queries_long",
+        "passage_queries_styled",
     ]
     for text, sentences in zip(texts(backend), (5, 10, 10), strict=True):
         assert "system: Rooibos." in text

@@ -24,15 +24,17 @@ def mixed(count, **columns):
 
 def used_of(frame):
     """The used passages of each turn."""
-    used = frame[frame["used"]]
-    return {qid: used["docno"][used["qid"] == qid].tolist() for qid in frame["qid"].unique()}
+    docnos = {}
+    for qid, rows in frame.groupby("qid", sort=False):
+        docnos[qid] = rows.loc[rows["used"], "docno"].tolist()
+    return docnos
 
 
 def test_each_turn_is_read_up_to_its_own_threshold():
     scores = {"chat_2": [0.1, 0.9, 0.2, 0.9, 0.9], "other_1": [0.1, 0.9, 0.9, 0.9, 0.1]}
     frame = mixed(5)
-    places = frame.groupby("qid").cumcount()
-    frame["score"] = [scores[qid][place] for qid, place in zip(frame["qid"], places, strict=True)]
+    for qid, of_turn in scores.items():
+        frame.loc[frame["qid"] == qid, "score"] = of_turn
     model = ByPrompt(condense_passages="Sum.")
     out = G.Condense(model.llm, 3, direct=1, threshold=0.3)(frame)
     assert used_of(out) == {
@@ -181,10 +183,12 @@ def test_a_plan_counts_the_passages_that_are_shown():
         lambda count: ikat.Respond(llm, count),
         lambda count: ikat.BestResponse(responders, scripted()[0], count),
     ):
-        tokens = [planned(make(count))[-1]["prompt_tokens"] for count in (1, 2, 8)]
-        of_a_passage = tokens[1] - tokens[0]
+        tokens = {}
+        for count in (1, 2, 8):
+            tokens[count] = planned(make(count))[-1]["prompt_tokens"]
+        of_a_passage = tokens[2] - tokens[1]
         assert of_a_passage > 300  # two turns, and 150 words a passage
-        assert abs(tokens[2] - tokens[1] - 6 * of_a_passage) < 20
+        assert abs(tokens[8] - tokens[2] - 6 * of_a_passage) < 20
 
 
 def test_fewer_passages_before_mean_fewer_summaries():

@@ -20,17 +20,10 @@ def plain():
 
 def passages(queries):
     """Two passages per query, named after its number."""
-    rows = [
-        {
-            **row,
-            "docno": f"d{rank}",
-            "rank": rank,
-            "score": -float(rank),
-            "text": f"Passage {rank}.",
-        }
-        for row in queries.to_dict("records")
-        for rank in (0, 1)
-    ]
+    rows = []
+    for row in queries.to_dict("records"):
+        rows.append({**row, "docno": "d0", "rank": 0, "score": 0.0, "text": "Passage 0."})
+        rows.append({**row, "docno": "d1", "rank": 1, "score": -1.0, "text": "Passage 1."})
     return pd.DataFrame(rows)
 
 

@@ -29,21 +29,21 @@ def examples(tmp_path):
         "ptkb_provenance": [1],
         "response_provenance": [],
     }
-    conversations = [
-        {
-            **{
+    conversations = []
+    for number, town, rewrite in (
+        ("1-1", "Bern", "Where is a tea shop in Bern?"),
+        ("1-2", "Rome", ""),
+        ("2-1", "Graz", "Where is a tea shop in Graz?"),
+    ):
+        written = {"resolved_utterance": rewrite, "response": f"{town} has two."}
+        conversations.append(
+            {
                 "number": number,
                 "title": "Tea",
                 "ptkb": {"1": f"I live in {town}.", "2": "I own a cat."},
-            },
-            "turns": [turn | {"resolved_utterance": rewrite, "response": f"{town} has two."}],
-        }
-        for number, town, rewrite in (
-            ("1-1", "Bern", "Where is a tea shop in Bern?"),
-            ("1-2", "Rome", ""),
-            ("2-1", "Graz", "Where is a tea shop in Graz?"),
+                "turns": [{**turn, **written}],
+            }
         )
-    ]
     path = tmp_path / "topics.json"
     path.write_text(json.dumps(conversations))
     return str(path)
@@ -94,9 +94,8 @@ def test_the_prompt_mentions_the_user_only_where_known(statements):
     llm, backend = scripted(BOTH)
     ikat.generate.Reformulate(llm)(a_turn(qptkb={one: PTKB[one] for one in statements}))
     [prompt] = texts(backend)
-    assert {number for number, text in PTKB.items() if f"{number}: {text}" in prompt} == set(
-        statements
-    )
+    for number, text in PTKB.items():
+        assert (f"{number}: {text}" in prompt) == (number in statements)
     assert ("what is known about a user" in prompt) == bool(statements)
 
 

@@ -322,6 +322,21 @@ def test_long_responses_are_asked_by_their_own_turn(least, asked):
 RESULTS = found(two_turns(), 4)
 
 
+CONDENSED = [
+    "Passage 1 of chat_2. More.",
+    "Passage 2 of chat_2. More.",
+    "Passage 1 of other_1. More.",
+    "Passage 2 of other_1. More.",
+]
+
+
+def best_passage(qid):
+    """The best passage of a turn, both sentences citing it."""
+    first = CitedSentence(f"Passage 0 of {qid}.", (1,))
+    second = CitedSentence("More.", (1,))
+    return CitedText(f"Passage 0 of {qid}. More.", (first, second))
+
+
 @pytest.mark.parametrize(
     ("make", "prompts", "fallbacks", "typical"),
     [
@@ -340,35 +355,19 @@ RESULTS = found(two_turns(), 4)
         (
             lambda llm: ikat.Respond(llm, 2, cite=True),
             "respond",
-            [
-                CitedText(
-                    f"Passage 0 of {qid}. More.",
-                    (
-                        CitedSentence(f"Passage 0 of {qid}.", (1,)),
-                        CitedSentence("More.", (1,)),
-                    ),
-                )
-                for qid in ("chat_2", "other_1")
-            ],
+            [best_passage("chat_2"), best_passage("other_1")],
             repeated(200, "", ""),
         ),
         (
             lambda llm: G.Condense(llm, 4, direct=1, chunk=2, words=6),
             [
-                (qid, "condense_passages", number)
-                for qid in ("chat_2", "other_1")
-                for number in ("1", "2")
+                ("chat_2", "condense_passages", "1"),
+                ("chat_2", "condense_passages", "2"),
+                ("other_1", "condense_passages", "1"),
+                ("other_1", "condense_passages", "2"),
             ],
-            [
-                text
-                for qid in ("chat_2", "other_1")
-                for text in (f"Passage 1 of {qid}. More.", f"Passage 2 of {qid}. More.")
-            ],
-            [
-                as_long_as(6, text)
-                for qid in ("chat_2", "other_1")
-                for text in (f"Passage 1 of {qid}. More.", f"Passage 2 of {qid}. More.")
-            ],
+            CONDENSED,
+            [as_long_as(6, text) for text in CONDENSED],
         ),
     ],
     ids=["decide", "respond", "cite", "condense"],
@@ -426,13 +425,19 @@ def test_what_is_shown_of_a_text_while_it_is_written():
     assert citing("Tea [3]. Hay") == "Tea. Hay"  # two passages were shown
 
 
+def calls_of(plan):
+    """Of each stage its calls, and how many of them are new."""
+    return [(row["stage"], row["calls"], row["new"]) for row in plan.rows]
+
+
 def test_the_plan_of_several_samples_has_a_query_for_each():
     llm, backend = scripted()
     plan = Plan("mine", set())
     planned = ikat.Samples(ikat.Rewrite(llm), 3).plan(two_turns(), plan)
-    assert [(row["stage"], row["calls"], row["new"]) for row in plan.rows] == [("rewrite", 6, 6)]
+    assert calls_of(plan) == [("rewrite", 6, 6)]
     assert planned["qsubqueries"].tolist() == [
-        [f"{text} {number}" for number in range(3)] for text in (COLD, TEA)
+        [f"{COLD} 0", f"{COLD} 1", f"{COLD} 2"],
+        [f"{TEA} 0", f"{TEA} 1", f"{TEA} 2"],
     ]
     assert planned["qrewrite"].tolist() == [COLD, TEA]
     assert backend.asked == []
@@ -441,7 +446,8 @@ def test_the_plan_of_several_samples_has_a_query_for_each():
 def test_the_samples_of_each_stage_and_model_are_counted():
     from pyterrier_ikat.generate.sampled_queries import samples_asked
 
-    one, other = scripted()[0], scripted()[0]
+    one = scripted()[0]
+    other = scripted()[0]
     pipeline = (
         ikat.Samples(ikat.Rewrite(one), 3)
         >> ikat.Rewrite(one)
@@ -455,12 +461,13 @@ def test_the_samples_of_each_stage_and_model_are_counted():
 
 
 def test_a_plan_of_responders_asks_all_of_them_and_the_judge():
-    llm, judge = scripted()[0], scripted()[0]
+    llm = scripted()[0]
+    judge = scripted()[0]
     best = ikat.BestResponse([ikat.Respond(llm, 2), ikat.Respond(llm, 3)], judge, 2)
     plan = Plan("mine", set())
     frame = two_turns()
     assert best.plan(frame, plan) is frame
-    assert [(row["stage"], row["calls"], row["new"]) for row in plan.rows] == [
+    assert calls_of(plan) == [
         ("respond", 2, 2),
         ("respond", 2, 2),
         ("best_response", 4, 4),

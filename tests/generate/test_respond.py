@@ -38,12 +38,8 @@ def test_the_best_passages_are_shown_marked_and_ranking_stays():
 def with_empty(count, *ranks, text=" \n"):
     """A turn's passages, of which those at some ranks have an empty text."""
     results = found(a_turn(), count)
-    return results.assign(
-        text=[
-            text if rank in ranks else said
-            for rank, said in zip(results["rank"], results["text"], strict=True)
-        ]
-    )
+    results.loc[results["rank"].isin(ranks), "text"] = text
+    return results
 
 
 READERS = {

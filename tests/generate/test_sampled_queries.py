@@ -21,16 +21,16 @@ class Vectors(pt.Transformer):
 
     def __init__(self, **vectors):
         super().__init__()
-        self.vectors, self.encoded = vectors, []
+        self.vectors = vectors
+        self.encoded = []
 
     def transform(self, inp):
         self.encoded += inp["query"].tolist()
-        return inp.assign(
-            query_vec=[
-                np.array(self.vectors[text.replace(" ", "_")], dtype=np.float32)
-                for text in inp["query"]
-            ]
-        )
+        vectors = []
+        for text in inp["query"]:
+            name = text.replace(" ", "_")
+            vectors.append(np.array(self.vectors[name], dtype=np.float32))
+        return inp.assign(query_vec=vectors)
 
     def __hash__(self):
         return id(self)
@@ -120,10 +120,9 @@ def test_the_prompt_asks_for_what_is_wanted():
         (True, False),
         (False, False),
     ]
-    assert all(
-        "I own a dog." in text and "user: Which tea has no caffeine?" in text
-        for text in texts(backend)
-    )
+    for text in texts(backend):
+        assert "I own a dog." in text
+        assert "user: Which tea has no caffeine?" in text
 
 
 # --- samples
@@ -167,8 +166,11 @@ class Counted:
         self.asked = 0
 
     def generate(self, prompts):
-        self.asked += len(prompts)
-        return [Reply(f"sample {self.asked - place}") for place in reversed(range(len(prompts)))]
+        replies = []
+        for _ in prompts:
+            self.asked += 1
+            replies.append(Reply(f"sample {self.asked}"))
+        return replies
 
 
 def test_samples_are_cached_apart_and_more_ask_only_for_new_ones(tmp_path):
@@ -255,10 +257,9 @@ def test_what_cannot_be_sampled_or_chosen_is_named(make, said):
 
 def test_the_texts_of_all_samples_or_of_one_are_joined():
     frame = drawn(("mint tea", "a1"), ("sage", "a2"), ("mint leaf tea", "a3"), qrewrite=["whole"])
-    queries = {
-        how: ikat.generate.Aggregate(how)(frame)["query"].item()
-        for how in ("mean", "first", "consistent")
-    }
+    queries = {}
+    for how in ("mean", "first", "consistent"):
+        queries[how] = ikat.generate.Aggregate(how)(frame)["query"].item()
     # cosines, each with all three: mint tea 1 + 0 + 2/sqrt(6) = 1.816, sage 1, mint leaf tea 1.816
     # again: the first of the equal ones
     assert queries == {
@@ -317,14 +318,11 @@ WORDS = st.lists(st.sampled_from(["mint", "tea", "sage"]), min_size=1, max_size=
 @given(st.lists(WORDS, min_size=1, max_size=6))
 def test_closeness_is_the_cosine_of_word_counts(lists):
     vectors = word_vectors([" ".join(words) for words in lists])
-    counts = [
-        np.array([words.count(word) for word in ("mint", "tea", "sage")], dtype=float)
-        for words in lists
-    ]
-    plain = [
-        [float(one @ two / np.sqrt((one @ one) * (two @ two))) for two in counts] for one in counts
-    ]
-    np.testing.assert_allclose(vectors @ vectors.T, plain, atol=1e-12)
+    rows = [[words.count("mint"), words.count("tea"), words.count("sage")] for words in lists]
+    counts = np.array(rows, dtype=float)
+    lengths = np.linalg.norm(counts, axis=1)
+    cosines = counts @ counts.T / np.outer(lengths, lengths)
+    np.testing.assert_allclose(vectors @ vectors.T, cosines, atol=1e-12)
 
 
 def test_for_bm25_joined_texts_rank_as_by_their_mean_scores(tmp_path):

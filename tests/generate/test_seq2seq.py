@@ -41,7 +41,8 @@ class Silent:
     """A double of the model: write what a table says of each input, and remember the batches."""
 
     def __init__(self, monkeypatch, written=None):
-        self.written, self.batches = written or {}, []
+        self.written = written or {}
+        self.batches = []
         monkeypatch.setattr(
             "pyterrier_ikat.generate.rewrite.load_seq2seq", lambda model: (None, None)
         )
@@ -87,10 +88,8 @@ def test_the_query_is_what_the_model_writes_for_each_turn_alone(kind, request):
     rewritten = ikat.generate.Seq2SeqRewrite(folder, max_length=12, num_beams=3, batch_size=2)(
         asked
     )
-    tokenizer, model = (
-        AutoTokenizer.from_pretrained(folder),
-        AutoModelForSeq2SeqLM.from_pretrained(folder).eval(),
-    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
     for question, query in zip(asked["qutterance"], rewritten["query"], strict=True):
         text = f"which tea has no caffeine ? ||| {question}"
         with torch.no_grad():
@@ -149,12 +148,11 @@ def test_an_input_has_the_length_of_its_tokenizer_and_any_text(bart, monkeypatch
 def test_the_output_has_at_most_max_length_tokens(bart):
     """The first token only starts the output, the last one ends it."""
     tokenizer, model = load_seq2seq(bart)
-    lengths = {
-        room: len(
-            decode(tokenizer, model, [seq2seq_input(HISTORY, "what is tea ?")], room, 2)[0].split()
-        )
-        for room in (3, 5, 12)
-    }
+    asked = [seq2seq_input(HISTORY, "what is tea ?")]
+    lengths = {}
+    for room in (3, 5, 12):
+        [text] = decode(tokenizer, model, asked, room, 2)
+        lengths[room] = len(text.split())
     assert lengths[3] == 1
     assert 1 < lengths[5] <= 3
     assert 3 < lengths[12] <= 10

@@ -39,7 +39,8 @@ VALUES = {
 class Wrote(Backend):
     """Answers every request with one completion."""
 
-    model, identity = "SmolLM2", {"provider": "wrote"}
+    model = "SmolLM2"
+    identity = {"provider": "wrote"}
 
     def __init__(self, text, end):
         self.reply = Reply(text, finish_reason=end)

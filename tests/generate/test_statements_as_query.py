@@ -32,14 +32,15 @@ class Table(Operator):
 
     def __init__(self, scores):
         super().__init__()
-        self.scores, self.seen = scores, []
+        self.scores = scores
+        self.seen = []
 
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
         self.seen.append(inp)
-        return inp.assign(
-            score=[self.scores[key] for key in zip(inp["qid"], inp["docno"], strict=True)]
-        ).iloc[::-1]
+        pairs = zip(inp["qid"], inp["docno"], strict=True)
+        scored = inp.assign(score=[self.scores[pair] for pair in pairs])
+        return scored.iloc[::-1]
 
 
 def test_every_statement_is_scored_once_and_the_best_are_chosen():
@@ -132,9 +133,8 @@ def test_any_llm_method_is_shown_fewer_statements_on_demand(tmp_path, statements
     )(chat)
     assert len(model.asked) == calls
     prompt = str(model.asked[-1].messages)
-    assert {
-        one for one, text in (("1", "I own a dog."), ("2", "I am vegan.")) if text in prompt
-    } == shown
+    assert ("I own a dog." in prompt) == ("1" in shown)
+    assert ("I am vegan." in prompt) == ("2" in shown)
 
 
 def test_methods_without_an_llm_refuse_the_statements_resource(tmp_path):
@@ -160,9 +160,9 @@ def test_a_run_says_which_statements_were_shown_recordings_stay(tmp_path):
     asked = SimpleNamespace(generate=lambda chats: ["tea"] * len(chats))
     for name, model in (("recorded", "recorded:sample"), ("asked", ikat.llm(asked))):
         systems = open_systems(["raw", "qr"], index=index, llm=model, statements="none")
-        notes[name] = [
-            [note for note in system.deviations if "statements" in note] for system in systems
-        ]
+        notes[name] = []
+        for system in systems:
+            notes[name].append([note for note in system.deviations if "statements" in note])
     assert notes["asked"] == [[], ["statements about the user: none"]]
     assert notes["recorded"] == [
         [],

@@ -60,6 +60,5 @@ def test_each_turn_gets_its_own_prompt_and_response_in_any_order():
         assert (responses["qanswer"] == "About " + responses["qid"] + ".").all()
         assert [request.qid for request in operator.requests(frame)] == qids
         for qid, shown in zip(qids, texts(backend), strict=True):
-            assert [f"of {other}. More" in shown for other in qids] == [
-                other == qid for other in qids
-            ]
+            for other in qids:
+                assert (f"of {other}. More" in shown) == (other == qid)

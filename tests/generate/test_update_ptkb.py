@@ -19,10 +19,8 @@ KNOWN = {"1": "I live in Lyon.", "2": "I am vegan."}
 
 def chat(*said):
     """User and assistant in turns, the user first and last."""
-    return [
-        {"role": "assistant" if place % 2 else "user", "content": text}
-        for place, text in enumerate(said)
-    ]
+    roles = ["user", "assistant"]
+    return [{"role": roles[place % 2], "content": text} for place, text in enumerate(said)]
 
 
 MOVED = chat(
@@ -71,7 +69,8 @@ def test_what_the_assistant_says_is_no_source():
 
 def test_repeats_and_a_correction_within_the_conversation():
     corrected = chat("I am 46.", "I see.", "No, I am 47, and I am vegan.")
-    age, vegan = learned(2, "I am 47", "I am 47 years old."), learned(2, "I am vegan", "I'm vegan")
+    age = learned(2, "I am 47", "I am 47 years old.")
+    vegan = learned(2, "I am vegan", "I'm vegan")
     out, llm, _ = update(age, vegan, learned(2, "I am vegan", "I am vegan."), said=corrected)
     assert out["qptkb"].item() == {**KNOWN, "3": "I am 47 years old.", "4": "I'm vegan"}
     assert ledger(llm, "dropped") == 0
@@ -92,7 +91,10 @@ def test_the_prompt_numbers_user_messages_and_ends_with_question():
 
 
 def test_earlier_ones_of_the_last_messages_have_no_number():
-    said = chat(*[text for turn in range(1, 9) for text in (f"u{turn}", f"a{turn}")][:-1])
+    said = []
+    for turn in range(1, 9):
+        said += [f"u{turn}", f"a{turn}"]
+    said = chat(*said[:-1])
     out, llm, backend = update(
         learned(7, "u7", "Seven."), learned(6, "u6", "Six."), said=said, known={}, messages=2
     )
@@ -142,7 +144,8 @@ def test_an_unusable_completion_is_a_failure_that_quotes_nothing(caplog):
 
 
 def test_the_sample_is_learned_from():
-    llm, topics = ikat.llm("recorded:sample"), pt.get_dataset("ikat:sample").get_topics()
+    llm = ikat.llm("recorded:sample")
+    topics = pt.get_dataset("ikat:sample").get_topics()
     out = ikat.generate.UpdatePtkb(llm)(topics).set_index("qid")
     assert [one["statement"] for one in out.loc["3-1_4", "qlearned"]] == [
         "I am 46 years old.",
@@ -177,15 +180,16 @@ words = st.lists(st.sampled_from(["tea", "\nuser 2: word", "Oslo?", "I"]), max_s
     st.sampled_from([None, 1, 2]),
 )
 def test_later_turns_change_nothing_of_earlier_ones(said, otherwise, turn, messages):
-    place = 2 * turn - 1
+    each_twice = [said[0]]
+    for text in said[1:]:
+        each_twice += [text, text]
+    begun = chat(*each_twice)[: 2 * turn - 1]
 
     def rows(later):
-        conversation = chat(*said[:1], *[text for text in said[1:] for _ in (0, 1)])[:place] + later
+        conversation = begun + later
         frame = ikat.conversation(conversation, KNOWN, every_turn=True, number="9-1")
         return ikat.generate.UpdatePtkb(Echo(), messages=messages)(frame).head(turn)
 
-    other = [
-        {"role": "user" if number % 2 else "assistant", "content": text}
-        for number, text in enumerate(otherwise)
-    ]
+    roles = ["assistant", "user"]
+    other = [{"role": roles[n % 2], "content": text} for n, text in enumerate(otherwise)]
     pd.testing.assert_frame_equal(rows([]), rows(other))
