@@ -370,3 +370,8 @@ def test_each_unknown_number_counts_as_often_as_it_is_cited():
 def test_the_last_of_several_lists_of_sources_is_held_back():
     text = "Mint.\n\nSources:\n[2] B\n\nMore.\n\nSources:\n[1] A"
     assert while_written(text, 3).rstrip() == "Mint.\n\nSources:\n[2] B\n\nMore."
+
+
+def test_a_line_of_marks_cites_whatever_the_next_line_cites():
+    cited = read_citations("Oats are cheap.\n[1] | [2]\nRye keeps [3].", 5)
+    assert [sentence.numbers for sentence in cited.sentences] == [(1, 2), (3,)]

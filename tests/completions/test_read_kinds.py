@@ -5,7 +5,23 @@ import json
 import pytest
 
 from pyterrier_ikat.completions import kinds
-from pyterrier_ikat.completions.json_answers import list_of
+from pyterrier_ikat.completions.json_answers import NUMBER, TEXT, WHOLE, choice_of, list_of
+from pyterrier_ikat.completions.kinds import (
+    ACTION,
+    ANSWER,
+    COPIES,
+    FINAL_ACTION,
+    IDS,
+    LABEL,
+    LEARNED,
+    LINE,
+    PASSAGE,
+    QUERIES,
+    RANKING,
+    REWRITE,
+    SCORES,
+    verdict,
+)
 from pyterrier_ikat.completions.verdicts import NO_REASON
 
 
@@ -105,4 +121,69 @@ def test_a_verdict_has_its_reason_on_one_line():
     assert kind.parse("a") == "A"
     assert read(kind, {"reason": " It\nis. ", "nuggets": [3, 1, 3]}) == ([3, 1], "It is.")
     assert read(kind, {"reason": " ", "nuggets": []}) == ([], NO_REASON)
+    assert list(kind.structure.schema["properties"]) == ["reason", "nuggets"]
+
+
+STATEMENT = {"message": WHOLE, "words": TEXT, "statement": TEXT, "replaces": list_of(TEXT)}
+SCHEMAS = {
+    "queries": (QUERIES, {"queries": list_of(TEXT)}),
+    "ids": (IDS, {"statements": list_of(TEXT)}),
+    "copies": (COPIES, {"statements": list_of(TEXT)}),
+    "ranking": (RANKING, {"ranking": list_of(WHOLE)}),
+    "label": (LABEL, {"label": choice_of([0, 1, 2, 3, 4])}),
+    "action": (
+        ACTION,
+        {"reason": TEXT, "action": choice_of(["answer", "ask", "abstain"]), "question": TEXT},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_an_answer_as_json_has_the_fields_that_are_read(name):
+    kind, properties = SCHEMAS[name]
+    assert kind.structure.schema["properties"] == properties
+    assert kind.structure.schema["required"] == list(properties)
+
+
+def test_lists_of_objects_have_the_fields_that_are_read():
+    for kind, fields in ((LEARNED, STATEMENT), (SCORES, {"id": TEXT, "score": NUMBER})):
+        items = kind.structure.schema["properties"]["statements"]["items"]
+        assert items["properties"] == fields
+        assert items["required"] == list(fields)
+
+
+def test_repetitions_are_kept_only_where_the_text_is_the_result():
+    kinds = {"answer": ANSWER, "line": LINE, "passage": PASSAGE, "rewrite": REWRITE}
+    kinds.update(queries=QUERIES, ids=IDS, label=LABEL, learned=LEARNED)
+    assert [name for name, kind in kinds.items() if kind.whole] == ["answer", "line"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "value"),
+    [
+        (QUERIES, {"queries": ["a  b", "A b", "c"]}, ["a b", "c"]),
+        (SCORES, {"statements": [{"id": "2", "score": 0.5}]}, [("2", 0.5)]),
+        (RANKING, {"ranking": [2, 1]}, [2, 1]),
+        (RANKING, {"ranking": []}, None),
+        (
+            ACTION,
+            {"reason": "", "action": "ask", "question": " Which  tea? "},
+            ("ask", "Which tea?"),
+        ),
+        (ACTION, {"reason": "", "action": "ask", "question": " "}, None),
+        (ACTION, {"reason": "", "action": "answer", "question": "Which?"}, ("answer", "")),
+        (FINAL_ACTION, {"reason": "", "action": "ask", "question": "Which?"}, None),
+        (FINAL_ACTION, {"reason": "", "action": "abstain", "question": ""}, ("abstain", "")),
+    ],
+)
+def test_an_answer_as_json_is_the_value_of_a_text(kind, answer, value):
+    assert kind.of_json(answer) == value
+
+
+def test_a_verdict_has_its_reason_and_each_decision_once():
+    kind = verdict("nuggets", list_of(WHOLE), lambda text: None)
+    assert kind.of_json({"reason": " It  says so. ", "nuggets": [2, 1, 2]}) == (
+        [2, 1],
+        "It says so.",
+    )
     assert list(kind.structure.schema["properties"]) == ["reason", "nuggets"]

@@ -1,10 +1,7 @@
-"""What of a completion is the answer, and which marks are unknown: worked out by hand."""
-
-import re
+"""The answer in a completion, and marks that are unknown: worked out by hand."""
 
 import pytest
 
-from pyterrier_ikat.completions.forms import forms, is_mark, pattern_of
 from pyterrier_ikat.completions.reasoning import (
     is_wrapped,
     names_in,
@@ -12,11 +9,10 @@ from pyterrier_ikat.completions.reasoning import (
     split_reasoning,
     unknown_mark,
     unwrapped,
+    without_reasoning,
 )
-from pyterrier_ikat.completions.signs import plain_signs
 
 PONDER = (("<ponder>", "</ponder>"),)
-
 ANSWERS = {
     " Paris ": "Paris",
     " <think>hm</think>a<think>b</think>c ": "ac",
@@ -274,79 +270,58 @@ def test_a_tag_that_nobody_asked_for_is_unknown():
     assert unknown_mark("◁x▷ a") == "◁x▷"
 
 
+ANSWER = "Where does rooibos grow?"
+THOUGHT = "The user means rooibos, from a dog owner."
+
+
+def test_words_that_end_no_reasoning_are_the_answer():
+    said = "Here is my thought process: it names no farm. Score: 1"
+    assert split_reasoning(said) == (said, False)
+    assert split_reasoning("Here's my thought process: hm.\n\nHere is my response:\nMint.") == (
+        "Mint.",
+        False,
+    )
+
+
 @pytest.mark.parametrize(
-    ("mark", "written", "not_so"),
+    "text",
     [
-        ("<think>", "< think mode='deep'>", "<thinking>"),
-        ("</think>", "< / think >", "</think x>"),
-        ("<|im_start|> assistant", "<|im_start|>\nassistant", "<|im_start|>assistants"),
-        ("Here's my response:", "Here’s  my\nresponse:", "Here'smy response:"),
-        ('<details type="reasoning">', "<details open type = reasoning x>", "<details>"),
-        ("[THINK]", "[THINK]", "[THINK ]"),
-        ("<|think|>", "<|think|>", "<|think| >"),
-        ("<<SYS>>", "<<SYS>>", "<SYS>"),
-        ("<|turn>", "<|turn>", "<|turn x>"),
-        ("<|turn> model", "<|turn>model", "<|turn>models"),
-        ("<turn|>", "<turn|>", "<turn| x>"),
+        f"<|im_start|>user\nWhich tea?<|im_end|>\n<|im_start|>assistant\n{ANSWER}<|im_end|>",
+        f"<s>[INST] Which tea? [/INST] {ANSWER}</s>",
+        f"{ANSWER} [INST] And mint? [/INST] Mint.",
+        f"<|start_header_id|>assistant<|end_header_id|>\n\n<think>hm</think>{ANSWER}<|eot_id|>",
+        f"<|message_model|><|content_thinking|>hm<|end_message|><|message_model|><|content_text|>{ANSWER}<|end_message|>",
+        f"<|open|>think<|sep|>hm<|close|>think<|sep|><|open|>response<|sep|>{ANSWER}<|close|>response<|sep|><|close|>message<|sep|>",
+        f"<|begin_of_thought|>hm<|end_of_thought|>\n\n<|begin_of_solution|>{ANSWER}<|end_of_solution|>",
+        (
+            "<details done='true' type='reasoning'>\n<summary>3 seconds</summary>\n>"
+            f" hm\n</details>\n{ANSWER}"
+        ),
+        f"assistant\n\n{ANSWER}",
+        f"<|im_start|>assistant<|im_sep|>{ANSWER}<|im_end|>",
+        f"< think >hm</ think >{ANSWER}",
+        f"<think>hm</think><|begin_of_box|>{ANSWER}<|end_of_box|>",
+        f"<|turn>model\n<|channel>thought\n<channel|>{ANSWER}<turn|>",
     ],
 )
-def test_a_mark_is_found_as_models_write_it(mark, written, not_so):
-    pattern = re.compile(pattern_of(mark))
-    assert pattern.fullmatch(written)
-    assert not pattern.match(not_so)
+def test_a_turn_is_cut_out_of_its_template(text):
+    assert split_reasoning(text) == (ANSWER, False)
 
 
-def test_a_token_of_a_tokenizer_is_a_mark_or_a_part():
-    tokens = ["[/THINK]", "<|im_middle|>", " <THINK> ", "<|sep|>", "<unk>", "<ponder>", "assistant"]
-    assert [is_mark(token) for token in tokens] == [True, True, True, True, False, False, False]
-    for token in ("<answer>", "</Final_Answer>", "<output>", "</response>", "<think>", "</reason>"):
-        assert is_mark(token)
-    assert is_mark("<|close|>")
-    assert is_mark("<ponder>", PONDER)
-    assert is_mark("<|Im_Middle|>")
+def test_html_is_no_template():
+    for text in (
+        "It costs <s>20</s> 10 dollars.",
+        "<details><summary>More</summary>Mint.</details>",
+        "<b>Mint</b> [1].<sup>2</sup>",
+    ):
+        assert split_reasoning(text) == (text, False)
+        assert unknown_mark(text) == ""
 
 
-def test_the_forms_have_the_marks_of_a_user_first():
-    own = forms(PONDER)
-    known = forms()
-    assert own.pairs[0][:2] == PONDER[0]
-    assert own.pairs[1:] == known.pairs
-    assert own.reasoning == known.reasoning + 1
-    assert known.ends == {"<|end_message|>", "<turn|>"}
-    assert known.pairs[known.reasoning - 1].closing == "</details>"
-    assert known.pairs[known.reasoning].opening == "<|START_RESPONSE|>"
-    assert known.beginnings == [
-        "here is my thought process:",
-        "here's my thought process:",
-        "analysis",
-        "commentary",
-        "assistant",
-        "thought",
-    ]
+def test_reasoning_whose_marks_a_server_removed_is_no_answer():
+    assert split_reasoning(f"thought\n{THOUGHT}\n{ANSWER}").open  # where it ends is lost
 
 
-def test_plain_words_may_begin_reasoning():
-    assert forms().worded_begins.match(" Here’s my thought process: hm")
-    assert not forms().worded_begins.match("So here's my thought process: hm")
-
-
-@pytest.mark.parametrize(
-    ("text", "half"), [('Say "<think>', True), ('Say "<think>"', True), ("Say <think>", False)]
-)
-def test_an_end_may_become_a_mention(text, half):
-    assert (forms().half_a_mention.search(text) is not None) == half
-
-
-@pytest.mark.parametrize(
-    ("text", "plain"),
-    [
-        ("é1", "é1"),
-        ("①⑤", " 1  5 "),
-        ("㊿x", " 50 x"),
-        ("x²Ⓐ", "x²Ⓐ"),
-        ("１२٣", "123"),
-        ("【（｛，、،；؛：＃］", "[({,,,;;:#]"),
-    ],
-)
-def test_digits_and_brackets_become_those_of_ascii(text, plain):
-    assert plain_signs(text) == plain
+def test_thinking_that_was_never_closed_is_no_answer():
+    assert without_reasoning("<think>so the user wants") == ""
+    assert without_reasoning("so the user wants</think>\nOats.") == "Oats."

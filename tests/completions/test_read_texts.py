@@ -1,9 +1,12 @@
-"""Rewrites, passages, queries and labels in a completion: worked out by hand."""
+"""Rewrites, passages and queries in a completion."""
 
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.texts import (
     distinct_queries,
     in_object,
@@ -17,9 +20,10 @@ from pyterrier_ikat.completions.texts import (
     parse_rewrite,
     parse_rewrite_and_answer,
 )
+from pyterrier_ikat.completions.usable import is_refusal
+from pyterrier_ikat.llms import StageError
 
 LOOP = "ab " * 60
-
 QUERIES = {
     "1. a\n2) b\n(3) c\n- d\n* e\nf": ["a", "b", "c", "d", "e"],
     'a\n"b"\n"c"': ["b", "c"],
@@ -320,3 +324,189 @@ def test_a_lead_in_may_have_a_lone_surrogate():
 )
 def test_fences_are_no_part_of_a_rewrite_or_an_answer(text):
     assert parse_rewrite_and_answer(text) == ("a tea?", "Mint.")
+
+
+def test_lead_ins_and_repeats_are_left_out():
+    assert parse_queries("Sure!\n1. oats\n2. rye\n3. Oats\n4. spelt", n=3) == [
+        "oats",
+        "rye",
+        "spelt",
+    ]
+
+
+@given(st.text())
+def test_any_text_gives_clean_lines_or_nothing(text):
+    items = parse_queries(text, 3)
+    assert len(items) == len({item.casefold() for item in items}) <= 3
+    for item in items:
+        assert item == " ".join(item.split())
+        assert any(map(str.isalnum, item))
+    assert parse_rewrite(text) == " ".join(parse_rewrite(text).split())
+    assert not is_refusal(f"I cannot help with that request. Rooibos has no caffeine. {text}")
+
+
+@given(
+    st.lists(
+        st.from_regex(r"[a-z]{3,8}( [a-z]{2,8}){1,5}", fullmatch=True),
+        min_size=1,
+        max_size=5,
+        unique=True,
+    )
+)
+def test_a_numbered_list_of_plain_queries_is_read_back(queries):
+    queries = [query for query in queries if not query.startswith(("query", "queries"))]
+    lines = [f"{number}. {query}" for number, query in enumerate(queries, 1)]
+    assert parse_queries("\n".join(lines)) == queries
+
+
+def test_an_objects_text_is_under_the_first_ones_longest_key():
+    name = re.compile("(rewritten )?query")
+    assert in_object('{"query": "a", "rewritten_query": "b"} {"rewritten-query": "c"}', name) == "b"
+    assert in_object('{"answer": "a", "query": 3} and {"queries": "b"}', name) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Rewrite: Is tea safe?\nResponse: Yes.", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\nResponse: Yes.\n```", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\n```\nResponse: Yes.", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\nResponse: I can't help with that.\n```", None),
+        ("```\nRewrite: Is tea safe?\nResponse: None\n```", None),
+        ("```text\nRewrite: N/A\n```\nResponse: Yes.", None),
+        ("```text\nRewrite: None\n```\n```text\nResponse: Yes.\n```", None),
+        ('```json\n{"rewrite": "Is tea safe?", "answer": "Yes."}\n```', ("Is tea safe?", "Yes.")),
+        ('```json\n{"rewrite": "Is tea safe?"}\n```', None),
+    ],
+)
+def test_a_fence_changes_nothing_in_a_rewrite_and_an_answer(text, read):
+    assert parse_rewrite_and_answer(text) == read
+
+
+@pytest.mark.parametrize("nothing", ["None", "N/A", "null.", "I'm sorry, but I can't help."])
+def test_nothing_behind_a_label_or_lead_in_is_no_text(nothing):
+    for lead_in in (
+        "Rewrite: {}",
+        "Here it is:\n{}",
+        "```\nRewrite: {}\n```",
+        '{{"rewrite": "{}"}}',
+    ):
+        assert parse_rewrite(lead_in.format(nothing)) == ""
+    for lead_in in ("Answer: {}", "Here it is:\n{}", "```\nAnswer: {}\n```", '{{"answer": "{}"}}'):
+        assert parse_passage(lead_in.format(nothing)) == ""
+    assert parse_rewrite(f"Rewrite: Is {nothing} a tea") == f"Is {nothing} a tea"
+
+
+PLAIN_QUERIES = (
+    "vegan breakfast ideas",
+    "nut free snacks",
+    "quick oat recipes",
+    "no sugar cake recipes",
+    "queries for none of the above",
+)
+queries = st.lists(st.sampled_from(PLAIN_QUERIES), min_size=2, max_size=4, unique=True)
+EXPLANATIONS = (
+    "   - This covers the diet.",
+    "   * This covers the diet.",
+    "   • This covers the diet.",
+    "\t- This covers the diet.",
+    "   - **Rationale:** the diet",
+    "   Explanation: the diet",
+    "Rationale: the diet",
+    "- Reason: the diet",
+    "   - The diet.\n   - The allergy.\n      - And its cause.",
+)
+NUMBERINGS = ("{}. {}", "{}) {}", "{}. **{}**", '{}. "{}"', "Query {}: {}")
+
+
+@given(queries, st.sampled_from(NUMBERINGS), st.sampled_from(EXPLANATIONS))
+def test_what_explains_a_query_is_none(texts, number, explanation):
+    lines = []
+    for place, text in enumerate(texts, 1):
+        lines += [number.format(place, text), explanation]
+    assert parse_queries("\n".join(lines)) == texts
+
+
+@given(queries, st.sampled_from([one for one in EXPLANATIONS if one != "- Reason: the diet"]))
+def test_what_explains_a_bulleted_query_is_none(texts, explanation):
+    assert parse_queries("\n".join(f"- {text}\n{explanation}" for text in texts)) == texts
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "1. Diet:\n   - vegan breakfast\n   - tofu\n2. Cost:\n   - cheap tofu",
+            ["vegan breakfast", "tofu", "cheap tofu"],
+        ),
+        ("1. oats\n   2. rye\n   3. spelt", ["oats", "rye", "spelt"]),
+        ("- oats\n  - rye\n  - spelt", ["oats", "rye", "spelt"]),
+        ("1. oats\n- rye", ["oats", "rye"]),
+        ('[{"q": "oat milk", "why": "diet"}, {"q": "rye", "why": "gluten"}]', ["oat milk", "rye"]),
+        ("1. oat milk\n2. No further queries are needed.", ["oat milk"]),
+        ("No queries are needed, but these may help:\n1. oat milk\n2. rye", ["oat milk", "rye"]),
+        ("There are no further queries needed.\n1. oat milk", ["oat milk"]),
+    ],
+)
+def test_indented_queries_and_lists_behind_a_denial_stay(text, found):
+    assert parse_queries(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I can't think of any query.",
+        "I cannot come up with any further search queries for this question.",
+        "I am unable to think of any relevant queries.",
+        "I don’t have any queries.",
+        "There are no further queries needed.",
+        "There's no query that would help.",
+        "No queries are needed because the answer is in the conversation.",
+        "No queries.",
+        "**No search needed.**",
+        "No suitable queries could be generated.",
+        "The question does not require any search queries.",
+        "There is no need to search.",
+        "No queries are needed. The answer is above.\n\nThe user only says thanks.",
+    ],
+)
+def test_a_text_that_says_there_is_no_query_is_a_refusal(text):
+    assert is_refusal(text)
+    assert parse_queries(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no sugar cake recipes",
+        "queries for none of the above",
+        "no query results in mysql",
+        "no queries shown in slow query log",
+        "no searches found for police records",
+        "I can't find any query letter examples",
+        "why the library doesn't need a query builder",
+        "no search engine optimisation needed for blogs",
+        "there are no bad dogs book",
+        "no need for speed game",
+        "not applicable tax form",
+        "nothing compares to you lyrics",
+    ],
+)
+def test_a_query_that_looks_like_a_denial_stays(text):
+    assert not is_refusal(text)
+    assert parse_queries(text) == [text]
+
+
+def test_a_turn_whose_model_has_no_query_fails():
+    class Model:
+        def generate(self, chats):
+            return ["I can't think of any query."] * len(chats)
+
+    turn = ikat.conversation([{"role": "user", "content": "Thanks!"}])
+    with pytest.raises(StageError, match="refused"):
+        ikat.Queries(ikat.llm(Model()))(turn)
+
+
+def test_none_is_needed_is_no_refusal_for_other_stages():
+    assert not is_refusal("None needed.")
+    assert parse_queries("None needed.") == []

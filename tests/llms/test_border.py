@@ -9,7 +9,6 @@ import pytest
 from llms.chat_server import Answer, ask, refused, said
 from trust.test_parsers import LOOP, LOOPS
 
-from pyterrier_ikat.completions.usable import collapsed, one_line, printable
 from pyterrier_ikat.llms import Completion, FatalLLMError
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.failures import BadRequest, Empty, Unfinished
@@ -84,22 +83,6 @@ def test_a_text_of_nul_is_empty_and_a_tool_call_is_no_answer(server, model):
         [outcome] = model("cache=none").ask(ask("a"))
         kinds.append(type(outcome))
     assert kinds == [Empty, Unfinished, Unfinished, Completion]
-
-
-def test_texts_are_printable_and_names_short():
-    assert printable("a\tb\r\nc\x1b[1mbold\x1b[0m\x1b]8;;http://x\x1b\\link") == "a\tb\ncboldlink"
-    assert printable("מים, 中文, 🙂, é\u2028") == "מים, 中文, 🙂, é\u2028"
-    assert one_line("a\tb\n c" + "d" * 999) == "a b c" + "d" * 195
-
-
-@pytest.mark.parametrize("piece", ["no, ", "a", "0123456789" * 6, "x\n", "🙂 "])
-def test_a_long_repetition_collapses_to_whole_pieces_counted(piece):
-    times = 16_000 // len(piece)
-    left, count = collapsed(f"Well: {piece * times}... yes. {piece * times}")
-    assert count == 2
-    pieces = -(-240 // len(piece))
-    assert left == f"Well: {piece * pieces}... yes. {piece * pieces}"
-    assert collapsed(left) == (left, 0)
 
 
 PAGES = ["{}", "<html>{}", "<style>{}", "x {}", "<{}"]

@@ -9,10 +9,13 @@ import torch
 from chat_server import ask
 from jinja2 import TemplateError
 from tiny_model import TEMPLATE, save_tiny_model
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
+from pyterrier_ikat.completions.reasoning import split_reasoning
 from pyterrier_ikat.events import AskerLeft, asked_by
 from pyterrier_ikat.llms import Reply
-from pyterrier_ikat.llms.failures import BadRequest, TooLong, Unanswered
+from pyterrier_ikat.llms.failures import BadRequest, TooLong, Unanswered, UnknownMark
 from pyterrier_ikat.llms.hf import (
     HFBackend,
     _decoded,
@@ -22,6 +25,8 @@ from pyterrier_ikat.llms.hf import (
     _tokens,
     _unknown_tokens,
 )
+from pyterrier_ikat.llms.request import Reading, read
+from pyterrier_ikat.llms.streaming import Writing
 
 (REQUEST,) = ask("tea")
 
@@ -121,7 +126,7 @@ def test_one_request_is_streamed():
     assert (backend.groups, seen) == ([["1_1"]], ["seen"])
 
 
-class Tokenizer:
+class WordTokenizer:
     """A tokenizer of words: the special ones are in angle brackets."""
 
     bos_token_id, eos_token_id, pad_token_id = 0, 1, None
@@ -150,7 +155,7 @@ class Tokenizer:
 
 
 def test_tokens_that_begin_end_and_fill_up_are_not_seen():
-    tokenizer = Tokenizer()
+    tokenizer = WordTokenizer()
     assert _silent(tokenizer) == {0, 1}
     assert _decoded(tokenizer, [0, 2, 4, 3, 5, 1, 1]) == "<think> tea <odd> mint"
     assert _unknown_tokens(tokenizer, [0, 3, 2, 4, 3, 1], ()) == ("<odd>",)
@@ -166,7 +171,7 @@ def test_tokens_that_begin_end_and_fill_up_are_not_seen():
     + [(1, -5, "1 tokens, and the model has room for 0")],
 )
 def test_a_prompt_of_a_template_fits_or_is_too_long(words, room, tokens):
-    tokenizer = Tokenizer("a template")
+    tokenizer = WordTokenizer("a template")
     found = _tokens(tokenizer, ask("tea " * words)[0], room)
     assert tokenizer.asked == [{"add_generation_prompt": True, "tokenize": False}]
     if isinstance(tokens, list):
@@ -178,11 +183,11 @@ def test_a_prompt_of_a_template_fits_or_is_too_long(words, room, tokens):
 
 
 def test_a_prompt_without_a_template_is_plain_text():
-    assert _tokens(Tokenizer(), REQUEST, 99) == [0, 4, 4, 4]  # "user: tea", "assistant:"
+    assert _tokens(WordTokenizer(), REQUEST, 99) == [0, 4, 4, 4]  # "user: tea", "assistant:"
 
 
 def test_a_template_that_rejects_a_chat_fails_its_turn():
-    found = _tokens(Tokenizer("a template", TemplateError("no system role")), REQUEST, 99)
+    found = _tokens(WordTokenizer("a template", TemplateError("no system role")), REQUEST, 99)
     assert (type(found), found.qid, found.unanswered) == (BadRequest, "1_1", Unanswered.UNSENT)
     assert found.reason == "the model's chat template rejects the messages: no system role"
 
@@ -199,7 +204,7 @@ def test_a_template_that_rejects_a_chat_fails_its_turn():
 def test_a_reply_ends_at_the_first_end(row, text, finish, written):
     backend = HFBackend("m")
     tokenizer = SimpleNamespace(
-        decode=lambda tokens, **_: " ".join(Tokenizer.words[token] for token in tokens),
+        decode=lambda tokens, **_: " ".join(WordTokenizer.words[token] for token in tokens),
         all_special_ids=(0, 1, 2, 3),
         bos_token_id=0,
         eos_token_id=1,
@@ -211,7 +216,7 @@ def test_a_reply_ends_at_the_first_end(row, text, finish, written):
     assert open_reasoning.text == "<think>mint"
     far_away = backend._reply(tokenizer, [2, *[4] * 16], [5, 1], {1})
     assert far_away.text == "mint"
-    tokenizer.convert_ids_to_tokens = Tokenizer.words.__getitem__
+    tokenizer.convert_ids_to_tokens = WordTokenizer.words.__getitem__
     assert backend._reply(tokenizer, [4], [3, 5, 1, 3], {1}).special == ("<odd>",)
     backend.reasoning = (("<odd>", "</odd>"),)
     named = backend._reply(tokenizer, [4, 3], [5, 3, 1], {1})
@@ -220,7 +225,7 @@ def test_a_reply_ends_at_the_first_end(row, text, finish, written):
 
 def test_what_is_streamed_has_the_marks_of_reasoning():
     def decode(tokens, skip_special_tokens=False):
-        words = [Tokenizer.words[int(token)] for token in tokens]
+        words = [WordTokenizer.words[int(token)] for token in tokens]
         assert not skip_special_tokens
         return "".join(f"{word} " for word in words)
 
@@ -249,3 +254,74 @@ def test_a_folder_that_ends_with_gguf_and_a_device_are_taken(tmp_path):
     assert backend._load()[1] is model
     assert tokenizer.pad_token == "<pad>"
     assert pickle.loads(pickle.dumps(backend))._loaded is None
+
+
+@pytest.fixture
+def tokenizer():
+    words = [
+        "<unk>",
+        "<s>",
+        "</s>",
+        "<pad>",
+        "[PONDER]",
+        "[/PONDER]",
+        "<|channel>",
+        "<channel|>",
+        "<turn|>",
+        "thought",
+        "hm",
+        "Where?",
+        "Mint.",
+    ]
+    made = Tokenizer(
+        models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>")
+    )
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    special = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, **special, additional_special_tokens=words[4:9]
+    )
+
+
+def test_tokens_are_decoded_with_marks_and_without_padding(tokenizer):
+    row = tokenizer.convert_tokens_to_ids(
+        ["<s>", "<|channel>", "thought", "hm", "<channel|>", "Where?", "<turn|>", "</s>", "<pad>"]
+    )
+    assert split_reasoning(_decoded(tokenizer, row)) == ("Where?", False)
+    assert _unknown_tokens(tokenizer, row, ()) == ()
+
+
+def test_a_special_token_in_no_table_is_a_failure_that_names_it(tokenizer):
+    row = tokenizer.convert_tokens_to_ids(["[PONDER]", "hm", "[/PONDER]", "Where?"])
+    reply = Reply(_decoded(tokenizer, row), special=_unknown_tokens(tokenizer, row, ()))
+    assert read(reply).fault[0] is UnknownMark
+    assert "[PONDER]" in read(reply).fault[1]
+    named = Reading((("[PONDER]", "[/PONDER]"),))
+    assert read(reply, named) == ("Where?", None)
+    assert _unknown_tokens(tokenizer, row, named.named) == ()
+
+
+def test_an_unknown_special_token_in_the_middle_is_told(tokenizer):
+    row = tokenizer.convert_tokens_to_ids(["Mint.", "<unk>", "Where?"])
+    reply = Reply(_decoded(tokenizer, row), special=_unknown_tokens(tokenizer, row, ()))
+    assert (read(reply).fault[0], "<unk>" in read(reply).fault[1]) == (UnknownMark, True)
+
+
+def test_a_local_models_stream_shows_its_answer_alone(tokenizer, monkeypatch):
+    import torch
+
+    from pyterrier_ikat.llms import streaming
+
+    monkeypatch.setattr(streaming, "PAUSE", -1e9)
+    told = []
+    streamer = _streamer(
+        tokenizer, tokenizer.convert_tokens_to_ids(["Mint."]), Writing(told.append), ()
+    )
+    streamer.put(torch.tensor([tokenizer.convert_tokens_to_ids(["Mint."])]))
+    for token in tokenizer.convert_tokens_to_ids(
+        ["<|channel>", "thought", "hm", "<channel|>", "Where?", "Mint.", "</s>"]
+    ):
+        streamer.put(torch.tensor([token]))
+    streamer.end()
+    assert [text for text in told if text][-1] == "Where? Mint."
+    assert all("Where? Mint.".startswith(text) for text in told)

@@ -11,21 +11,9 @@ import json
 import pandas as pd
 import pytest
 from chat_server import Answer, refused, said
-from hypothesis import given
-from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.json_answers import (
-    NUMBER,
-    TEXT,
-    WHOLE,
-    YES_NO,
-    answer_in,
-    choice_of,
-    list_of,
-    object_of,
-)
-from pyterrier_ikat.completions.kinds import LEARNED
+from pyterrier_ikat.completions.json_answers import TEXT, WHOLE, answer_in, list_of
 from pyterrier_ikat.evaluation import (
     Groundedness,
     Judge,
@@ -43,7 +31,6 @@ TURN = ikat.conversation(
 FOUND = TURN.assign(text="Rooibos has none.").merge(
     pd.DataFrame({"docno": ["a", "b", "c"], "rank": [0, 1, 2], "score": [3.0, 2, 1]}), "cross"
 )
-
 TRANSFORMERS_SERVE = (
     b'{"id":"45b55ec3-3964-4c2c-9ad1-beee8c193c59","choices":[{"finish_reason":"stop","index":0,'
     b'"message":{"content":"drink rooibos",'
@@ -272,53 +259,3 @@ def test_a_plan_reads_structured_answers_from_the_cache(model, server):
     queries(TURN)
     plan = ikat.plan({"q": queries >> ikat.ExplodeQueries()}, TURN)
     assert plan["new"].tolist() == [0]
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-KINDS = {str: TEXT, bool: YES_NO, int: WHOLE, float: NUMBER}
-
-
-def schema_of(value):
-    """The schema that a value fits by how it is made."""
-    if isinstance(value, list):
-        return list_of(schema_of(value[0]) if value else TEXT)
-    return (
-        object_of(**{name: schema_of(part) for name, part in value.items()})
-        if isinstance(value, dict)
-        else KINDS[type(value)]
-    )
-
-
-@given(VALUES)
-def test_a_value_fits_its_own_schema_and_no_other_kinds(value):
-    uniform = json.dumps(value)
-    for kind, schema in KINDS.items():
-        fits = answer_in("value", schema).read(f'{{"value": {uniform}}}') is not None
-        number = (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and abs(value) != float("inf")
-            and value == value
-        )
-        assert fits == (
-            number and (kind is float or isinstance(value, int))
-            if kind in (int, float)
-            else type(value) is kind
-        )
-
-
-def test_choices_are_of_their_type():
-    label = answer_in("label", choice_of([0, 1]))
-    assert label.read('{"label": 1}') is not None
-    for value in ("true", "1.0", '"1"'):
-        assert label.read(f'{{"label": {value}}}') is None
-    score = answer_in("score", NUMBER)
-    for value in ("NaN", "Infinity", "1e999"):
-        assert score.read(f'{{"score": {value}}}') is None
-    assert LEARNED.structure.read('{"statements": [{"message": 1}]}') is None

@@ -1,8 +1,11 @@
-"""JSON in free text and JSON of a schema: worked out by hand."""
+"""JSON in free text and JSON of a schema, worked out by hand."""
 
+import json
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.json_answers import (
     NUMBER,
@@ -19,6 +22,7 @@ from pyterrier_ikat.completions.json_answers import (
     objects_in,
     value_at,
 )
+from pyterrier_ikat.completions.kinds import LEARNED
 
 VALUES = {
     "{'3': 0.9, 7: .4,} and [4, 1,], not {those}.": [{"3": 0.9, "7": 0.4}, [4, 1]],
@@ -212,3 +216,100 @@ def test_a_text_that_is_no_such_object_is_none(text):
 
 def test_a_value_that_is_too_deep_for_python_is_none():
     assert value_at("[" * 100_000, 0) == (None, None)
+
+
+FULL_ANSWER = Structure(
+    "answer",
+    object_of(
+        text=TEXT,
+        share=NUMBER,
+        count=WHOLE,
+        holds=YES_NO,
+        ids=list_of(WHOLE),
+        label=choice_of([0, 1]),
+    ),
+)
+FULL_FIELDS = {"text": "a", "share": 0.5, "count": 2, "holds": True, "ids": [1], "label": 1}
+
+
+@pytest.mark.parametrize(
+    ("changed", "fits"),
+    [
+        ({}, True),
+        ({"share": 1}, True),
+        ({"ids": []}, True),
+        ({"text": 1}, False),
+        ({"share": True}, False),
+        ({"share": float("inf")}, False),
+        ({"count": 2.5}, False),
+        ({"count": True}, False),
+        ({"holds": 1}, False),
+        ({"ids": [1, "2"]}, False),
+        ({"ids": [True]}, False),
+        ({"label": 2}, False),
+        ({"label": True}, False),
+        ({"more": 1}, False),
+    ],
+)
+def test_an_answer_as_json_fits_its_schema_exactly(changed, fits):
+    answer = {**FULL_FIELDS, **changed}
+    assert FULL_ANSWER.read(json.dumps(answer)) == (answer if fits else None)
+    without = {name: value for name, value in answer.items() if name != "text"}
+    assert FULL_ANSWER.read(json.dumps(without)) is None
+    assert FULL_ANSWER.read(f"The answer: {json.dumps(answer)}") is None
+
+
+@pytest.mark.parametrize(("brackets", "found"), [(49, [[1]]), (50, [])])
+def test_a_search_stops_after_50_brackets_that_open_nothing(brackets, found):
+    assert json_values("[x " * brackets + "[1]") == found
+
+
+@pytest.mark.parametrize(("depth", "found"), [(99, True), (100, False)])
+def test_lists_are_read_99_deep(depth, found):
+    assert (value_at("[" * depth + "]" * depth, 0)[0] is not None) is found
+
+
+def test_python_values_are_read_as_json_and_objects_found_inside():
+    assert json_values("{'a': None, 'b': (1, 2)}") == [{"a": None, "b": [1, 2]}]
+    assert json_values("{3, 1, 2}") == [[3, 1, 2]]
+    assert json_values("[1], {'a': 2}") == [[1], {"a": 2}]
+    assert objects_in([{"a": {"b": 1}}, [{"c": 2}]]) == [{"a": {"b": 1}}, {"b": 1}, {"c": 2}]
+
+
+UNIFORM_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+SCHEMAS_OF_TYPES = {str: TEXT, bool: YES_NO, int: WHOLE, float: NUMBER}
+
+
+@given(UNIFORM_VALUES)
+def test_a_value_fits_its_own_schema_and_no_other_kinds(value):
+    uniform = json.dumps(value)
+    for kind, schema in SCHEMAS_OF_TYPES.items():
+        fits = answer_in("value", schema).read(f'{{"value": {uniform}}}') is not None
+        number = (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) != float("inf")
+            and value == value
+        )
+        assert fits == (
+            number and (kind is float or isinstance(value, int))
+            if kind in (int, float)
+            else type(value) is kind
+        )
+
+
+def test_choices_are_of_their_type():
+    label = answer_in("label", choice_of([0, 1]))
+    assert label.read('{"label": 1}') is not None
+    for value in ("true", "1.0", '"1"'):
+        assert label.read(f'{{"label": {value}}}') is None
+    score = answer_in("score", NUMBER)
+    for value in ("NaN", "Infinity", "1e999"):
+        assert score.read(f'{{"score": {value}}}') is None
+    assert LEARNED.structure.read('{"statements": [{"message": 1}]}') is None

@@ -1,11 +1,10 @@
-"""Where a mark and a run of marks end, and which numbers they have: worked out by hand."""
+"""Marks of citations: where a mark and a run of marks end, and which numbers they have."""
 
 import pytest
 
 from pyterrier_ikat.completions.citation_marks import mark_at, run_at, runs
 
 UP_TO_21 = ", ".join(str(number) for number in range(1, 22))
-
 MARKS = {
     # mark: (numbers, whether one has a name, whether it may be an interval)
     "[1]": ((1,), False, False),
@@ -175,3 +174,37 @@ def test_the_runs_that_begin_in_a_part_are_given_in_order(between, numbers):
 
 def test_behind_what_is_no_mark_the_next_is_found():
     assert [(run.start, run.end) for run in runs("[[x] [1] ([2] [3]")] == [(5, 8), (10, 17)]
+
+
+TEXT = "Oats [1] and rye [2]. Tea [3]."
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "numbers"),
+    [
+        (0, None, [(1,), (2,), (3,)]),
+        (0, TEXT.index("[2]"), [(1,)]),
+        (0, TEXT.index("[3]"), [(1,), (2,)]),
+        (TEXT.index("[2]"), TEXT.index("[3]"), [(2,)]),
+        (TEXT.index("[2]") + 1, None, [(3,)]),
+    ],
+)
+def test_only_marks_that_begin_in_the_given_part_are_read(start, end, numbers):
+    assert [run.numbers for run in runs(TEXT, start, end)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("[1]–[3]", (1, 2, 3)),
+        ("[1]–[3, 5]", (1, 2, 3, 5)),
+        ("[1, 2]–[4]", (1, 2, 3, 4)),
+        ("[1] to [3, 5][7]", (1, 2, 3, 5, 7)),
+        ("[1]-[2], [4]-[6]", (1, 2, 4, 5, 6)),
+        ("[3]–[1, 5]", (3, 1, 5)),
+        ("[1]–[200]", (1, 200)),
+    ],
+)
+def test_a_range_of_marks_has_all_numbers_and_those_beside(text, numbers):
+    (run,) = runs(text)
+    assert (run.start, run.end, run.numbers) == (0, len(text), numbers)

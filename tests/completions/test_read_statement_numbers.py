@@ -1,30 +1,23 @@
-"""Chosen statements in a completion: worked out by hand."""
+"""The numbers of the statements that a completion chooses.
+
+Many completions are made here with the numbers that they choose.
+"""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyterrier_ikat.completions.statement_numbers import (
     ENDLESS_LIST,
     SECOND_CHOICE,
     ReadChoice,
-    is_about_statement,
-    label_of,
     means_none,
     read_ids,
     says_none,
 )
-from pyterrier_ikat.completions.statements import (
-    choose,
-    match_copy,
-    match_label,
-    normalised,
-    only_unknown,
-    read_copies,
-    read_scores,
-    score_in,
-)
+from pyterrier_ikat.completions.texts import parse_chosen_rewrite
 
 AGAIN, ENDLESS = SECOND_CHOICE, ENDLESS_LIST
-
 IDS = {
     # the completion: (numbers, notes, whether it copies statements, numbers on lines)
     "1. I am vegan.\n2.": (["1", "2"], [], False, set()),
@@ -169,228 +162,10 @@ def test_the_first_choice_of_numbers_is_read(text):
     assert read == IDS[text]
 
 
-COPIES = {
-    "Relevant:\n- I am vegan.\n2: I own a dog.": ["- I am vegan.", "2: I own a dog."],
-    "None": ["None"],
-    '["a", "b"]': ["a", "b"],
-    'Here: ["a"]': ["a"],
-    'Here\nthere ["a"]': ["Here", 'there ["a"]'],
-    "[1]": ["[1]"],
-    '["a", ': None,
-    "[]": [],
-    "{}": [],
-    '{"1": "a"}': ["a"],
-    '```\n["a"]\n```': ["a"],
-    "- a\n\n...\n- b": ["- a", "- b"],
-    "Not relevant:\n- a\nRelevant:\n- b": ["- b"],
-    "": None,
-    "...": None,
-    "a\n2. Question: x": ["a"],
-    '["a"] x\ny': ["a"],
-    "```text\nI am vegan.\n```": ["I am vegan."],
-    "I own [1": ["I own [1"],
-    '{"a": "b"}': None,
-    '{"a": "b"} ["c"]': ["c"],
-}
-
-
-@pytest.mark.parametrize("text", COPIES)
-def test_copied_statements_are_read_line_by_line(text):
-    assert read_copies(text) == COPIES[text]
-
-
-SCORES = {
-    '[{"id": 3, "score": 0.5}, {"id"': ([("3", 0.5)], [ENDLESS]),
-    '[1, {"id": 3, "score": 1}]': ([("3", 1)], []),
-    '{"3": 0.9, "7": 0.4}': ([("3", 0.9), ("7", 0.4)], []),
-    'Sure: {"3": 0.9}': ([("3", 0.9)], []),
-    "{}": ([], []),
-    "Statement 3": None,
-    "None": ([], []),
-    '[{"id": 3, "score": 0.5}, {"id": 4, "relevance": 1}]': ([("3", 0.5), ("4", 1)], []),
-    '{"id": 3, "score": 0.5}\n{"id": 4}\n{"5": 1}': ([("3", 0.5), ("4", None)], []),
-    '{"3": 1} {"4": 1}': ([("3", 1)], []),
-    '[1, 2] {"3": 1}': ([("3", 1)], []),
-    "[]": ([], []),
-    '[]\n{"3": 1}': ([], []),
-    '[[{"id": 3, "score": 1}]]': None,
-    '[{"id": 3, "score": 1}, [{"id": 4, "score": 0.5}]]': ([("3", 1), ("4", 0.5)], []),
-    '{"3": 0.9, "4"': None,
-    '{"id": 3, "score": 0.5} {"id"': ([("3", 0.5)], []),
-    '{"id": [3]}': ([("id", [3])], []),
-    "[1, 2]": None,
-    '{"a": {"score": 1}}': ([("a", {"score": 1})], []),
-    '{"id": 3, "score": 1}\n2. Question: x\n{"id": 4, "score": 1}': ([("3", 1)], []),
-    '{"id": 3, "score": 1} {"5": 1} {"id": 4, "score": 1}': ([("3", 1)], []),
-    '{"3": 1} {"id": 4, "score": 1}': ([("3", 1)], []),
-    '[x] {"3": 1}': ([("3", 1)], []),
-}
-
-
-@pytest.mark.parametrize("text", SCORES)
-def test_scores_are_read_from_the_first_objects(text):
-    choice = read_scores(text)
-    assert (None if choice is None else (choice, choice.notes)) == SCORES[text]
-
-
-PERSONA = {"1": "I am vegan.", "2": "I own a dog.", "03": "I run."}
-ALL = "nothing, but the answer copies the whole persona: all 3 statements are chosen"
-
-
-def choice_of(items, notes=(), copied=False):
-    choice = read_ids("[]")
-    choice += items
-    choice.notes += notes
-    choice.copied = copied
-    return choice
-
-
-CHOSEN = [
-    # form, pieces, statements with their scores, what is dropped
-    ("ids", ["2", "9"], [("2", 1.0)], ["no statement 9"]),
-    ("ids", ["2", "1", "2"], [("2", 1.0), ("1", 0.5)], []),
-    ("ids", ["3", "03"], [("03", 1.0)], []),
-    ("ids", ["1", "2", "3"], [("1", 1.0), ("2", 0.5), ("03", 1 / 3)], []),
-    ("ids", choice_of(["1", "2", "3"], copied=True),
-     [("1", 1.0), ("2", 0.5), ("03", 1 / 3)], [ALL]),
-    ("ids", choice_of(["1", "2"], copied=True), [("1", 1.0), ("2", 0.5)], []),
-    ("ids", choice_of(["1"], ["noted"]), [("1", 1.0)], ["noted"]),
-    ("ids", ["none", "1"], [("1", 1.0)], ["no statement none"]),
-    ("copies", ["I am vegan.", "i own a DOG"], [("1", 1.0), ("2", 0.5)], []),
-    ("copies", ["I am vegan.", "none", "I own a dog.", "I am vegan.", "x"], [("1", 1.0)],
-     ["behind 'none': I own a dog."]),
-    ("copies", ["I am vegan.", "I own a dog.", "I run."],
-     [("1", 1.0), ("2", 0.5), ("03", 1 / 3)], [ALL]),
-    ("scores", [("1", 0.2), ("2", 1.5), ("03", -1), ("9", 1), ("1", 0.9)],
-     [("2", 1.0), ("1", 0.2)],
-     ["score 1.5 of statement 2", "score -1.0 of statement 03", "no statement 9"]),
-    ("scores", [("1", "x"), ("2", "0.5"), ("3", True), ("1", None)], [("2", 0.5)],
-     ["score 'x' of statement 1", "score True of statement 3", "score None of statement 1"]),
-    ("scores", [("1", 0), ("2", 0.5), ("3", 0.5)], [("2", 0.5), ("03", 0.5)], []),
-    ("scores", [("1", 1), ("2", 0.0)], [("1", 1.0)], []),
-    ("scores", [("1", {"score": 0.3}), ("2", float("nan")), ("3", 10**400)], [("1", 0.3)],
-     ["score nan of statement 2", f"score {10**400} of statement 3"]),
-    ("scores", [("1", 0.1), ("2", 0.2), ("3", 0.3)],
-     [("03", 0.3), ("2", 0.2), ("1", 0.1)], []),
-    ("copies", choice_of(["I am vegan.", "I own a dog.", "I run."]),
-     [("1", 1.0), ("2", 0.5), ("03", 1 / 3)], [ALL]),
-    ("copies", ["[2]"], [], ["no statement [2]"]),
-    ("scores", [("2", float("nan")), ("2", 0.5)], [("2", 0.5)], ["score nan of statement 2"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("form", "pieces", "statements", "dropped"), CHOSEN)
-def test_pieces_are_matched_with_the_persona(form, pieces, statements, dropped):
-    assert choose(form, pieces, PERSONA) == (statements, dropped)
-
-
-def test_the_only_statement_may_be_copied():
-    assert choose("copies", ["I run."], {"1": "I run."}) == ([("1", 1.0)], [])
-
-
-UNKNOWN = [
-    ("ids", ["12"], "no statement 12: the user's statements are 1, 2, 03"),
-    ("ids", ["12", "1"], ""),
-    ("ids", [], ""),
-    ("copies", ["x"], ""),
-    ("scores", [("12", 1), ("13", 1)],
-     "no statement 12, no statement 13: the user's statements are 1, 2, 03"),
-    ("scores", [("1", 1)], ""),
-    ("ids", list("abcdef"), "no statement a, no statement b, no statement c, no statement d, "
-     "no statement e: the user's statements are 1, 2, 03"),
-    ("ids", ["x" * 100], f"no statement {'x' * 67}: the user's statements are 1, 2, 03"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("form", "pieces", "said"), UNKNOWN)
-def test_a_choice_may_name_only_unknown_statements(form, pieces, said):
-    assert only_unknown(form, pieces, PERSONA) == said
-
-
-def test_a_number_that_may_be_two_ids_is_unknown():
-    two = {"01": "a", "001": "b"}
-    assert only_unknown("ids", ["1"], two).startswith("statement 1, which may be 01 or 001: ")
-    assert only_unknown("ids", ["1"], {}) == ""
-    assert choose("ids", ["1"], two) == ([], ["statement 1, which may be 01 or 001"])
-
-
-LABELS = {
-    "1": "1",
-    "[1]": "1",
-    "#1": "1",
-    "“1”": "1",
-    "3": "03",
-    "03": "03",
-    "003": "03",
-    "١": "1",
-    "1. I am vegan.": "1",
-    "7. I own a dog.": "2",
-    "I own a dog": "2",
-    "x": None,
-    "1: x": "1",
-    "": None,
-    " 2 ": "2",
-    "[ 1 ]": "1",
-    "3. x": "03",
-}
-
-
-@pytest.mark.parametrize("label", LABELS)
-def test_a_label_names_a_statement_by_number_or_words(label):
-    assert match_label(label, PERSONA) == LABELS[label]
-
-
-def test_an_exact_id_is_named_before_a_number_of_its_value():
-    assert match_label(" ( x1 ) ", {"x1": "I run.", "1": "I swim."}) == "x1"
-    assert match_label("#x1", {"x1": "I run.", "1": "I swim."}) == "x1"
-    assert match_label("1", {"١": "I run."}) == "١"
-    assert match_label("1. I run", {"01": "I run.", "1": "I swim."}) == "1"
-
-
-COPIED = {
-    "I am vegan.": "1",
-    "i am vegan": "1",
-    "2) I own a DOG": "2",
-    "I own a dogs": "2",
-    "I own a doooog": None,
-    "": None,
-    "1": None,
-    "I’m vegan": None,
-    "3) I run.": "03",
-}
-
-
-@pytest.mark.parametrize("copy", COPIED)
-def test_a_copy_names_the_statement_that_it_resembles(copy):
-    assert match_copy(copy, PERSONA) == COPIED[copy]
-
-
-def test_exact_copies_come_first_and_of_equal_ones_the_first():
-    assert match_copy(" I am A. ", {"1": "I am a", "2": "I am A."}) == "2"
-    assert match_copy("2. bundesliga FAN", {"1": "2. Bundesliga fan", "2": "Bundesliga fan"}) == "1"
-    assert match_copy("i am a", {"1": "I am A!", "2": "I am a?"}) == "1"
-    assert match_copy("I am a.", {"1": "I am a!", "2": " I am a. "}) == "2"
-
-
-def test_copies_are_compared_without_signs_and_by_values():
-    assert match_copy("...", {"1": "!!!"}) is None
-    assert normalised("٣٠ years") == "30 years"
-    assert normalised("I’m  a—B's ①_x!") == "im a bs 1_x"
-
-
 def test_the_notes_of_a_choice_are_its_own():
     notes = ["noted"]
     ReadChoice(["1"], notes).notes.append("more")
     assert notes == ["noted"]
-
-
-def test_the_score_and_the_label_of_an_object():
-    assert score_in({"relevance": 2, "score": 3}) == 3
-    assert (score_in({"relevance": 2}), score_in({"x": 1})) == (2, None)
-    labels = [{"id": 3.0}, {"number": 4, "id": 5}, {"x": 1}, {}, 3.5, "a", {"statement": "s"}]
-    assert [label_of(item) for item in labels] == ["3", "5", "x", "", "3.5", "a", "s"]
-    about = [{"id": 1}, {"id": [1], "index": 2}, {"id": [1]}, {"x": 1}, [1]]
-    assert [is_about_statement(item) for item in about] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize(
@@ -451,3 +226,250 @@ def test_a_conclusion_that_was_read_as_well_is_noted():
     choice = read_ids("1, 5\n\nFinal answer: 7")
     assert list(choice) == ["1", "5", "7"]
     assert choice.notes == ["another list, because the model answers more than once"]
+
+
+NUMBERS = st.lists(st.integers(1, 12).map(str), min_size=1, max_size=6, unique=True)
+LISTS = [
+    lambda ids: f"[{', '.join(ids)}]",
+    lambda ids: "\n".join(ids) + "\n",
+    lambda ids: "Provenance: " + "\nProvenance: ".join(ids) + "\n",
+    lambda ids: f"I choose: [{', '.join(ids)}].",
+]
+BEHIND = [
+    "\n\nNote that [{}] is not relevant.",
+    "\n\nStatement {} is about cars.",
+    "\n\n2. Question: What else?\n   Provenance: [{}]",
+    "\n2. Provenance: [{}]",
+    "\n\n{}. It is about cars.",
+    '\n\n{{"{}": true}}',
+]
+
+
+@given(
+    NUMBERS,
+    st.sampled_from(LISTS),
+    st.lists(st.tuples(st.sampled_from(BEHIND), st.integers(1, 12)), max_size=4),
+)
+def test_nothing_behind_a_list_changes_it(ids, write, behind):
+    assert read_ids(write(ids) + "".join(text.format(number) for text, number in behind)) == ids
+
+
+@pytest.mark.parametrize("opening", ["[", ""])
+def test_a_long_list_without_end_loses_nothing(opening):
+    ids = [str(number) for number in range(1, 1500)]
+    assert read_ids(opening + ", ".join(ids)) == ids
+
+
+ids = st.lists(st.integers(1, 12).map(str), min_size=1, max_size=5, unique=True)
+BRACKETS = {
+    "one list": lambda numbers: f"[{', '.join(numbers)}]",
+    "tight": lambda numbers: f"[{','.join(numbers)}]",
+    "semicolons": lambda numbers: f"[{'; '.join(numbers)}]",
+    "and": lambda numbers: f"[{' and '.join(numbers)}]",
+    "quoted": lambda numbers: "[" + ", ".join(f'"{number}"' for number in numbers) + "]",
+    "named": lambda numbers: "[" + ", ".join(f"Statement {number}" for number in numbers) + "]",
+    "each": lambda numbers: " ".join(f"[{number}]" for number in numbers),
+    "each tight": lambda numbers: "".join(f"[{number}]" for number in numbers),
+    "each with commas": lambda numbers: ", ".join(f"[{number}]" for number in numbers),
+    "each with and": lambda numbers: " and ".join(f"[{number}]" for number in numbers),
+    "full width": lambda numbers: f"［{'，'.join(numbers)}］",
+    "lenses": lambda numbers: f"【{', '.join(numbers)}】",
+}
+BARE = {
+    "commas": ", ".join,
+    "blanks": " ".join,
+    "and": " and ".join,
+    "named": lambda numbers: "Statements " + ", ".join(numbers),
+    "labelled": lambda numbers: "Provenance: " + ", ".join(numbers),
+}
+LINES = {
+    "lines": "\n".join,
+    "bullets": lambda numbers: "- " + "\n- ".join(numbers),
+    "labelled lines": lambda numbers: "Provenance: " + "\nProvenance: ".join(numbers),
+    "lines apart": lambda numbers: (
+        numbers[0] + "".join(f" \n\nProvenance: {number}" for number in numbers[1:])
+    ),
+    "bullets in brackets": lambda numbers: "\n".join(f"- [{number}]" for number in numbers),
+    "numbered": lambda numbers: "\n".join(
+        f"{place}. [{number}]" for place, number in enumerate(numbers, 1)
+    ),
+    "copies": lambda numbers: "\n".join(f"[{number}] I have {number} dogs." for number in numbers),
+    "each named": lambda numbers: ", ".join(f"statement {number}" for number in numbers),
+    "PTKB": lambda numbers: "PTKB " + ", PTKB ".join(numbers),
+}
+FORMS = BRACKETS | BARE | LINES
+REMARKS = (
+    "",
+    ".",
+    " (2 of the 5)",
+    " because the user is 30 years old",
+    " because [11] and [12] of the others are about cars",
+    ", because 3 of the 12 are about food",
+    " (the other 4 are not relevant)",
+    ". The other 7 are not relevant.",
+    ".\n\nStatement 8 is about cars.",
+    ".\nNote that [9] is not relevant.",
+)
+DIGITS = {
+    "arabic": "٠١٢٣٤٥٦٧٨٩",
+    "devanagari": "०१२३४५६७८९",
+    "full width": "０１２３４５６７８９",
+    "bengali": "০১২৩৪৫৬৭৮৯",
+}
+
+
+def in_digits(text, digits):
+    return text.translate(str.maketrans("0123456789", digits))
+
+
+@given(ids, st.sampled_from(sorted(FORMS)))
+def test_a_list_is_read_in_every_form(numbers, form):
+    found = read_ids(FORMS[form](numbers))
+    assert (found, found.notes) == (numbers, [])
+
+
+@given(ids, st.sampled_from(sorted(FORMS)), st.sampled_from(sorted(DIGITS)))
+def test_a_list_is_read_in_digits_of_every_script(numbers, form, script):
+    assert read_ids(in_digits(FORMS[form](numbers), DIGITS[script])) == numbers
+
+
+@given(ids, st.sampled_from(sorted(BRACKETS | BARE)), st.sampled_from(REMARKS))
+def test_the_numbers_of_a_reason_are_no_choice(numbers, form, remark):
+    found = read_ids(FORMS[form](numbers) + remark)
+    assert found is None or found.notes or found == numbers
+    if form in BRACKETS:
+        assert found == numbers
+
+
+@given(ids, st.sampled_from(sorted(BRACKETS)), st.integers(20, 30).map(str))
+def test_a_denied_list_is_not_chosen(numbers, form, other):
+    choice = BRACKETS[form](numbers)
+    for denial in (
+        "Not [{}], but {}",
+        "All but [{}]: {}",
+        "[{}] is not relevant. {}",
+        "[{}] isn't needed, {} is.",
+        "Not relevant: [{}]. Relevant: {}",
+    ):
+        found = read_ids(denial.format(other, choice))
+        assert found is None or found.notes or found == numbers
+        assert found is None or other not in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Here are the statements:\n[3] I run.\n[5] I swim.",
+        "[3] I run (relevant)\n[8] I bake (not relevant)\n[5] I swim",
+        "1. [3]\n2. [5]\n\nThe other 7 don't matter.",
+    ],
+)
+def test_lines_that_were_all_read_are_no_other_list(text):
+    found = read_ids(text)
+    assert (found, found.notes) == (["3", "5"], [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Statements 3 and 5 are relevant.", "Only statements 3, 5 are really relevant to the user."],
+)
+def test_a_sentence_that_only_names_its_choice_is_read(text):
+    assert read_ids(text) == ["3", "5"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[2]\n[7] is about cars.",
+        "1. [2]\n2. [7] because of it",
+        "[2]\n[7] I run.",
+        "Statements 2 are relevant, and 7 is.",
+        "Only statement 2 is not relevant.",
+    ],
+)
+def test_lines_that_may_deny_are_told_or_unread(text):
+    found = read_ids(text)
+    assert found is None or found.notes
+
+
+NONES = (
+    "None of the {} statements",
+    "None of the {} statements is relevant, not even {}.",
+    "No statement (1-{}) is relevant.",
+    "No statements are relevant: {} are about cars",
+    "none ({} were checked)",
+    "N/A, all {} are about cars",
+    "There are none among the {}.",
+    "There are no statements that matter among the {}.",
+    "Nothing; {} is about cars",
+)
+
+
+@given(st.sampled_from(NONES), st.integers(1, 12))
+def test_numbers_behind_none_are_no_choice(text, number):
+    assert read_ids(text.format(number, number)) == []
+
+
+@given(
+    st.one_of(ids, st.just([])),
+    st.sampled_from(sorted(FORMS)),
+    st.sampled_from(REMARKS),
+    st.sampled_from(NONES),
+    st.booleans(),
+)
+@settings(max_examples=300)
+def test_reformulate_reads_its_statements_as_everybody_does(numbers, form, remark, none, below):
+    choice = FORMS[form](numbers) + remark if numbers else none.format(5, 5)
+    head = "Statements:\n" if below else "**Statements:** "
+    found = parse_chosen_rewrite(
+        f"{head}{choice}\nRewrite: Is 1 cup of tea safe?\nResponse: Yes, 2 cups are."
+    )
+    alone = read_ids(choice)
+    assert (None if found is None else found[2]) == alone
+    assert found is None or found[2].notes or found[2] == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        ("8\n2. Provenance: 14\n3. Provenance: 5", ["8"]),
+        ("7 \n\nThe user likes films.\n\nProvenance: 6", ["7"]),
+        ("None\n\nIf I had to choose:\n\nProvenance: 10", []),
+        ("3. \n(I love races.)\n\nProvenance: 9. \n(I own a bike.)", ["3"]),
+        ("[2] is enough. [7] is about cars.", ["2"]),
+    ],
+)
+def test_further_choices_of_small_models_are_told(text, chosen):
+    found = read_ids(text)
+    assert (found, len(found.notes)) == (chosen, 1)
+
+
+@pytest.mark.parametrize("form", sorted(LINES))
+def test_a_remark_on_the_others_hides_no_number(form):
+    assert read_ids(LINES[form](["3", "5"]) + ". The other 7 are not relevant.") == ["3", "5"]
+
+
+def test_copied_statements_on_one_line_are_all_chosen():
+    assert read_ids("[1] I am vegan. [5] I am allergic to nuts.") == ["1", "5"]
+
+
+@pytest.mark.parametrize("text", ['[, "I am ve', "{, '3': 'I am", '["I am ve', '[{"id": 3, "why'])
+def test_a_cut_list_without_a_whole_item_is_no_choice(text):
+    assert read_ids(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "copied"),
+    [
+        ("Relevant: 1. The user likes tea.", ["1"], False),
+        ("Provenance: 4. The question is about food.", ["4"], False),
+        ("1, 4. The user likes tea.", ["1", "4"], False),
+        ("1. The others are about cars.", ["1"], False),
+        ("1. The user likes tea.", ["1"], True),
+        ("1. The user likes tea.\n4. The user runs.", ["1", "4"], True),
+        ("Relevant: 1. The user likes tea.\n4. The user runs.", ["1"], False),
+    ],
+)
+def test_a_sentence_is_a_reason_behind_a_label_else_an_item(text, numbers, copied):
+    found = read_ids(text)
+    assert (found, found.copied) == (numbers, copied)
