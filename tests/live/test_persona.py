@@ -1,11 +1,13 @@
 """Personas from text, JSON, topics files and datasets."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from fakes import scripted
 
 from pyterrier_ikat import DataError, UsageError, UserMemory
+from pyterrier_ikat.live import persona
 from pyterrier_ikat.live.persona import (
     Persona,
     known_of,
@@ -16,7 +18,6 @@ from pyterrier_ikat.live.persona import (
 )
 
 STATEMENTS = {"1": "I avoid caffeine.", "2": "I own a dog."}
-TURN = {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos."}
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,9 @@ def test_statements_of_a_file(tmp_path, name, text):
     (tmp_path / name).write_text(text, encoding="utf-8")
     assert read_persona(tmp_path / name) == Persona(STATEMENTS, "chat")
     assert read_persona(tmp_path / name, "mine-7").number == "mine-7"
+
+
+TURN = {"turn_id": 1, "utterance": "Which tea?", "response": "Rooibos."}
 
 
 def test_a_conversation_of_a_topics_file_or_of_the_sample(tmp_path):
@@ -157,3 +161,51 @@ def test_what_is_known_was_learned_before_the_turn(tmp_path):
     assert second == both
     assert known_of(memory, "ann", {}, "1-2", 1) == both
     assert known_of(memory, "bob", {}, "1-2", 1) == {}
+
+
+def chats_of(*chats):
+    made = []
+    for number, ptkb, utterances in chats:
+        turns = [SimpleNamespace(utterance=text) for text in utterances]
+        made.append(SimpleNamespace(number=number, ptkb=ptkb, turns=turns))
+    return made
+
+
+def test_a_conversation_in_parts_has_all_words(monkeypatch):
+    chats = chats_of(
+        ("2-1", {"1": "c"}, ["d"]),
+        ("1-1", {"1": "a"}, ["a", "b"]),
+        ("1-1", {"1": "a", "2": "b"}, ["c"]),
+    )
+    monkeypatch.setattr(persona, "read_topics", lambda path: chats)
+    whole = Persona({"1": "a", "2": "b"}, "1-1", ("a", "b", "c"))
+    assert read_persona("topics.json", "1-1") == user_of(None, "topics.jsonl", "1-1") == whole
+    for number in (None, "3-1"):
+        with pytest.raises(UsageError, match="has the conversations 2-1, 1-1: choose one"):
+            read_persona("topics.json", number)
+    del chats[0]
+    assert read_persona("topics.json") == whole
+
+
+def test_files_of_people_are_read_by_their_names(tmp_path):
+    for name, text in [("bob", "\ufeff I ski. \n\n\u2028x\n"), ("ann.b", "I run.")]:
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "notes.md").write_text("no persona")
+    people = {"ann.b": {"1": "I run."}, "bob": {"1": "I ski.", "2": "x"}}
+    assert read_personas(tmp_path) == people
+    assert list(read_personas(tmp_path)) == ["ann.b", "bob"]
+    assert read_personas(tmp_path / "bob.txt") == {"": people["bob"]}
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"bad\.txt can't be read .*: give UTF-8 text"):
+        read_personas(tmp_path)
+    (tmp_path / "bad.txt").write_text(" \n")
+    with pytest.raises(DataError, match=r"bad\.txt has no statements"):
+        read_persona(tmp_path / "bad.txt")
+
+
+@pytest.mark.parametrize("number", ["", "a b", " ", "a\n b"])
+def test_the_name_of_a_persona_is_one_word(number):
+    with pytest.raises(UsageError, match="can't be part of a qid"):
+        user_of(["I run."], number=number)
+    assert user_of(["I run."], number="a") == Persona({"1": "I run."}, "a")
+    assert user_of(None) == Persona({}, "chat")

@@ -1,69 +1,18 @@
-"""A chat's history and folder: what the system sees, what is kept, continued and undone."""
+"""A chat: what the system sees, what an answer is, and what is shown and counted of it."""
 
 import _thread
-import json
 
-import pandas as pd
-import pyterrier as pt
 import pytest
+from chats import LEARNED, AnswersFromList, AnswersWithPassage, chat_of, same, saved_turns
 from fakes import scripted
-from hypothesis import given
-from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations import read_topics, topics_frame
-from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.live.chat import Chat
-from pyterrier_ikat.runs import Log, log
-
-
-class System(pt.Transformer):
-    """Answers from a list and remembers the frames; None finds nothing, an error is raised."""
-
-    def __init__(self, *answers, used=True):
-        self.answers = list(answers)
-        self.used = used
-        self.seen = []
-
-    def transform(self, inp):
-        self.seen.append(inp)
-        answer = self.answers.pop(0)
-        if isinstance(answer, BaseException):
-            raise answer
-        rows = 0 if answer is None else 2
-        qid = inp["qid"].iloc[0]
-        found = pd.DataFrame(
-            {
-                "qid": [qid] * rows,
-                "docno": ["d1", "d2"][:rows],
-                "rank": range(rows),
-                "text": ["one", "two"][:rows],
-            }
-        )
-        return (
-            found.assign(qanswer=column([answer] * rows), used=[True, False][:rows])
-            if self.used
-            else found
-        )
-
-
-def chat_of(*answers, **options):
-    return Chat(ikat.Answer(scripted(*answers)[0]), **options)
-
-
-def saved_turns(folder):
-    return read_topics(folder / "topics.json")[0].turns
-
-
-def same(seen, path):
-    """Whether the saved chat's turns are the frames that the system saw."""
-    pd.testing.assert_frame_equal(
-        topics_frame(read_topics(path)), pd.concat(seen, ignore_index=True)
-    )
+from pyterrier_ikat.live.chat.conversation import Why
 
 
 def test_its_own_answers_become_the_history(tmp_path):
-    system = System("Rooibos.", None, "Mint.")
+    system = AnswersFromList("Rooibos.", None, "Mint.")
     chat = Chat(system, ["I avoid caffeine."], number="tea-1", out=tmp_path / "chat")
     for text in ("Which tea?", "  And cold?", "Or hot?"):
         chat.say(text)
@@ -82,31 +31,14 @@ def test_its_own_answers_become_the_history(tmp_path):
     same(system.seen, tmp_path / "chat" / "topics.json")
     assert [turn.passages for turn in saved_turns(tmp_path / "chat")] == [("d1",), (), ("d1",)]
     silent = Chat(
-        System("", used=False), out=tmp_path / "silent"
+        AnswersFromList("", used=False), out=tmp_path / "silent"
     )  # it has no response to be based on passages
     assert [source.docno for source in silent.say("Which tea?").sources] == ["d1", "d2"]
     assert saved_turns(tmp_path / "silent")[0].passages == ()
 
 
-@given(
-    st.lists(
-        st.tuples(st.text(min_size=1).filter(lambda text: text.strip()), st.none() | st.text()),
-        min_size=1,
-        max_size=4,
-    ),
-    st.dictionaries(st.text("ab1", min_size=1), st.text(st.characters(exclude_categories=["Cs"]))),
-)
-def test_a_saved_chat_reads_back_as_the_frames_the_system_saw(tmp_path_factory, said, ptkb):
-    system = System(*(answer for _, answer in said))
-    folder = tmp_path_factory.mktemp("chat") / "new"
-    chat = Chat(system, ptkb, out=folder)
-    for utterance, _ in said:
-        chat.say(utterance)
-    same(system.seen, folder / "topics.json")
-
-
 def test_a_failed_turn_is_not_kept_and_can_be_said_again(tmp_path):
-    system = System("Rooibos.", ikat.DataError("the index is gone"), "Mint.")
+    system = AnswersFromList("Rooibos.", ikat.DataError("the index is gone"), "Mint.")
     chat = Chat(system, out=tmp_path / "chat")
     chat.say("Which tea?")
     saved = (tmp_path / "chat" / "topics.json").read_bytes()
@@ -116,194 +48,6 @@ def test_a_failed_turn_is_not_kept_and_can_be_said_again(tmp_path):
     assert (tmp_path / "chat" / "topics.json").read_bytes() == saved
     assert chat.say("Or hot?").number == 2
     assert system.seen[1].equals(system.seen[2])
-
-
-def test_recorded_completions_answer_only_what_is_recorded():
-    chat = Chat(System("Rooibos.", "Mint."), number="1-1", script=["Which tea?", "Or  hot?"])
-    assert chat.expected() == "Which tea?"
-    with pytest.raises(
-        ikat.UsageError,
-        match=r"those of turn 1-1_1 answer only 'Which tea\?': say that, or choose a live LLM",
-    ):
-        chat.say("Which coffee?")
-    assert chat.say("Which  tea? ").response == "Rooibos."
-    chat.say("Or hot?")
-    assert chat.expected() is None
-    with pytest.raises(
-        ikat.UsageError,
-        match="turn 1-1_3: the recorded conversation has only 2 turns: go on with a live LLM",
-    ):
-        chat.say("Thanks.")
-
-
-def test_a_turn_outlives_a_disk_that_is_full(tmp_path, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    chat = Chat(System("Rooibos."), out=tmp_path / "chat")
-    monkeypatch.setattr("pyterrier_ikat.runs.log.append_line", full)
-    with pytest.raises(
-        ikat.UsageError,
-        match=r"can't be saved in .*chat \(No space left on device\): save it elsewhere",
-    ):
-        chat.say("Which tea?")
-    assert (chat.turns[0].response, chat.saved) == ("Rooibos.", 0)
-
-
-def test_a_kill_between_log_and_topics_loses_no_turn(tmp_path, monkeypatch):
-    chat = Chat(System("Rooibos.", "Mint."), out=tmp_path / "chat")
-    chat.say("Which tea?")
-
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("pyterrier_ikat.live.chat.conversation.write_topics", killed)
-        with pytest.raises(KeyboardInterrupt):
-            chat.say("Or hot?")
-    again = Chat(System("Water."), continue_from=tmp_path / "chat")
-    assert [turn.response for turn in again.turns] == ["Rooibos.", "Mint."]
-    again.say("And cold?")
-    assert len(saved_turns(tmp_path / "chat")) == 3
-
-
-@pytest.fixture
-def path(tmp_path):
-    """A chat of two turns."""
-    chat = chat_of(
-        "Rooibos.",
-        "Mint.",
-        ptkb=["I avoid caffeine."],
-        number="tea-1",
-        out=tmp_path / "chat",
-        method="mine",
-    )
-    chat.say("Which tea?")
-    chat.say("Or hot?")
-    return tmp_path / "chat"
-
-
-def utterances(path):
-    said = [turn.utterance for turn in saved_turns(path)]
-    assert said == [turn.utterance for turn in Log(path).dialogues()[0].turns]
-    return said
-
-
-def test_a_chat_is_continued_in_its_folder_with_all_that_it_knew(path):
-    llm, backend = scripted("Water.")
-    chat = Chat(ikat.Answer(llm), continue_from=path)
-    assert (chat.number, chat.ptkb, chat.out, chat.saved) == (
-        "tea-1",
-        {"1": "I avoid caffeine."},
-        path,
-        2,
-    )
-    assert [(turn.response, turn.method) for turn in chat.turns] == [
-        ("Rooibos.", "mine"),
-        ("Mint.", "mine"),
-    ]
-    assert chat.turns[0].spend.calls == 1
-    assert "(its prompts and completions are no longer available)" in repr(chat.why())
-    assert chat.say("And cold?").number == 3
-    assert utterances(path) == ["Which tea?", "Or hot?", "And cold?"]
-    prompt = backend.asked[0][-1]["content"]
-    assert "user: Which tea?\nsystem: Rooibos.\nuser: Or hot?\nsystem: Mint." in prompt
-    assert "1: I avoid caffeine." in prompt
-    assert chat_of(continue_from=path, number="tea-1", ptkb=["I avoid caffeine."]).saved == 3
-
-
-def test_turns_are_taken_back_from_chat_and_folder(path):
-    chat = chat_of("Water.", "Milk.", continue_from=path)
-    assert chat.undo().utterance == "Or hot?"
-    assert utterances(path) == ["Which tea?"]
-    assert chat.say("And cold?").number == 2
-    assert utterances(path) == ["Which tea?", "And cold?"]
-    chat.undo()
-    chat.undo()
-    assert not (path / "topics.json").exists()
-    assert chat.saved == 0
-    with pytest.raises(ikat.UsageError, match="no turn to undo"):
-        chat.undo()
-    chat.say("And warm?")
-    assert utterances(path) == ["And warm?"]
-
-
-def test_an_interrupt_after_writing_the_log_blocks_no_later_save(path, monkeypatch):
-    chat = chat_of("Water.", "Milk.", continue_from=path)
-    append = log.append_line
-
-    def interrupted(*arguments):
-        append(*arguments)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(log, "append_line", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            chat.say("And cold?")
-    chat.say("And warm?")
-    assert utterances(path)[2:] == ["And cold?", "And warm?"]
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"number": "my chat"}, ikat.UsageError, "give one word"),
-        ({"history": -1}, ikat.UsageError, r"history=\.\.\. is -1"),
-        (
-            {"ptkb": "I like tea"},
-            ikat.UsageError,
-            "ptkb=.*: give a dict of statements by id, or a list of statements",
-        ),
-        ({"ptkb": {"1": 5}}, ikat.UsageError, "ptkb=.*: give a dict"),
-        (
-            {"ptkb": ["I run."], "persona": "ikat:sample"},
-            ikat.UsageError,
-            "both say what is known of the user: omit one",
-        ),
-        ({"lmm": "recorded:sample"}, ikat.UsageError, "there is no option 'lmm'"),
-        (
-            {"out": "chat"},
-            ikat.UsageError,
-            "already exists: save the chat in a new folder, or continue it",
-        ),
-        ({"continue_from": "new"}, ikat.DataError, "there is no chat new to continue"),
-        ({"continue_from": "old.json"}, ikat.DataError, r"there is no chat old\.json to continue"),
-        ({"continue_from": "simulated"}, ikat.DataError, r"not the folder of a chat \(simulated\)"),
-        (
-            {"continue_from": "interactive"},
-            ikat.DataError,
-            r"not the folder of a chat \(interactive\)",
-        ),
-        ({"continue_from": "damaged"}, ikat.DataError, "is no event"),
-        (
-            {"continue_from": "chat", "out": "new"},
-            ikat.UsageError,
-            r"saved in its own folder: omit out=\.\.\.",
-        ),
-        (
-            {"continue_from": "chat", "number": "tea-2"},
-            ikat.UsageError,
-            r"holds 1 conversation \(tea-1\): choose one with number=",
-        ),
-        (
-            {"continue_from": "chat", "ptkb": ["I like tea."]},
-            ikat.UsageError,
-            "has another persona",
-        ),
-    ],
-)
-def test_what_cannot_be_begun_or_continued_is_refused_at_once(
-    path, monkeypatch, options, error, message
-):
-    monkeypatch.chdir(path.parent)
-    (path.parent / "old.json").write_text("[]")
-    for kind in ("simulated", "interactive"):
-        Log.create(kind, {"kind": kind})
-    with Log.create("damaged", {"kind": "chat"}).path.open("a") as file:
-        file.write(json.dumps({"event": "turn", "session": "tea-1"}) + "\n")
-    with pytest.raises(error, match=message):
-        chat_of(**options)
-    assert not (path.parent / "new").exists()
 
 
 def test_nothing_is_no_question():
@@ -330,3 +74,143 @@ def test_ctrl_c_keeps_the_call_under_way_and_asks_no_later_stage(tmp_path):
     assert (model.asked, chat.turns, chat.spent.total().calls) == (1, [], 1)
     assert not (tmp_path / "chat").exists()
     assert memory.memories("me") == []
+
+
+def test_recorded_completions_answer_only_what_is_recorded():
+    chat = Chat(
+        AnswersFromList("Rooibos.", "Mint."), number="1-1", script=["Which tea?", "Or  hot?"]
+    )
+    assert chat.expected() == "Which tea?"
+    with pytest.raises(
+        ikat.UsageError,
+        match=r"those of turn 1-1_1 answer only 'Which tea\?': say that, or choose a live LLM",
+    ):
+        chat.say("Which coffee?")
+    assert chat.say("Which  tea? ").response == "Rooibos."
+    chat.say("Or hot?")
+    assert chat.expected() is None
+    with pytest.raises(
+        ikat.UsageError,
+        match="turn 1-1_3: the recorded conversation has only 2 turns: go on with a live LLM",
+    ):
+        chat.say("Thanks.")
+
+
+def test_recorded_words_are_expected_to_the_end_of_the_script():
+    chat = chat_of("a", "b", script=["Which tea?", "Or hot?"], number="1-1")
+    told = []
+    for words in ("Which tea?", " Or  hot? "):
+        told.append(chat.expected())
+        chat.say(words)
+    assert [*told, chat.expected()] == ["Which tea?", "Or hot?", None]
+    with pytest.raises(ikat.UsageError, match="turn 1-1_3: the recorded conversation has only 2"):
+        chat.say("Or hot?")
+    with pytest.raises(ikat.UsageError, match="there is nothing to answer"):
+        chat_of(script=["Which tea?"]).say(" \t\n")
+    assert chat_of(script=()).expected() is None
+
+
+def test_steps_and_texts_are_told_while_a_turn_is_answered():
+    told = []
+    chat = Chat(ikat.Answer(scripted("Rooibos.")[0]))
+    chat.say("Which tea?", told.append)
+    assert told
+    assert chat.spent.total().calls == 1
+
+
+# What is shown and counted
+
+
+def test_a_chat_shows_what_both_said_in_their_order():
+    chat = Chat(AnswersWithPassage("Rooibos.", "Mint."), number="tea-1")
+    assert repr(chat) == "<chat tea-1: nothing said yet>"
+    assert chat._repr_html_() == "<i>chat tea-1: nothing said yet</i>"
+    chat.say("Which \x1b[31mtea?")
+    chat.say("Or <b>hot</b>?")
+    text = repr(chat)
+    assert text.startswith("you> Which ")
+    assert "\x1b" not in text
+    places = [text.index(words) for words in ("Rooibos.", "you> Or <b>hot</b>?", "Mint.")]
+    assert places == sorted(places)
+    assert text.count("you> ") == 2
+    assert "\n\nyou> Or" in text
+    html = chat._repr_html_()
+    assert "<b>hot</b>" not in html
+    assert "&lt;b&gt;hot" in html
+    places = [html.index(words) for words in ("Rooibos.", "hot", "Mint.")]
+    assert places == sorted(places)
+
+
+def test_a_number_in_html_is_text():
+    assert "<i>chat a&lt;b:" in Chat(AnswersWithPassage(), number="a<b")._repr_html_()
+
+
+def test_a_chat_displays_all_of_its_turns():
+    chat = chat_of("Rooibos <i>.", "Mint.", number="a&b")
+    assert repr(chat) == "<chat a&b: nothing said yet>"
+    assert chat._repr_html_() == "<i>chat a&amp;b: nothing said yet</i>"
+    chat.say("Which \x1b[2J <b>?")
+    chat.say("Or hot?")
+    first, second = repr(chat).split("you> ")[1:]
+    assert first.startswith("Which  [2J <b>?\nRooibos <i>.")
+    assert first.endswith("\n\n")
+    assert second.startswith("Or hot?\nMint.")
+    html = chat._repr_html_()
+    assert html.index("Rooibos &lt;i&gt;.") < html.index("Or hot?") < html.index("Mint.")
+    assert "<b>" not in html
+    assert repr(chat.why()).startswith("turn 2\n")
+    assert "turn 2" in chat.why()._repr_html_()
+
+
+def test_a_new_chat_has_nothing_and_an_answer_is_explained(tmp_path):
+    chat = Chat(AnswersWithPassage("Rooibos."), number="tea-1", out=tmp_path / "chat")
+    assert (chat.turns, chat.saved, chat.remembered, chat.expected()) == ([], 0, 0, None)
+    with pytest.raises(ikat.UsageError, match="there is no answer yet"):
+        chat.why()
+    turn = chat.say("Which tea?")
+    assert (chat.saved, chat.messages()) == (
+        1,
+        [
+            {"role": "user", "content": "Which tea?"},
+            {"role": "assistant", "content": "Rooibos."},
+        ],
+    )
+    assert chat.why().turn == turn
+    assert "<" in chat.why()._repr_html_()
+
+
+def test_an_account_of_a_turn_shows_its_calls(saved):
+    chat = chat_of("Water.", continue_from=saved)
+    why = chat.why()
+    assert (why.turn.utterance, why.account) == ("Or hot?", None)
+    chat.say("And cold?")
+    why = chat.why()
+    assert (why.turn.utterance, why.account) == ("And cold?", chat.spent)
+    assert "Scripted" in repr(why)
+    assert "Scripted" in why._repr_html_()
+    assert "Scripted" not in repr(Why(chat.turns[-1])) + Why(chat.turns[-1])._repr_html_()
+    chat.undo()
+    assert chat.why().turn.utterance == "Or hot?"
+
+
+def test_an_account_counts_one_turn_alone():
+    chat = chat_of("Rooibos.", "Mint.")
+    chat.say("Which tea?")
+    chat.say("Or hot?")
+    assert chat.spent.total().calls == 1
+    assert [len(turn.asked) for turn in chat.turns] == [0, 1]  # prompts would fill the memory
+
+
+def test_two_models_are_both_counted(tmp_path):
+    first = scripted("Tea?")[0]
+    second = scripted("Rooibos.")[0]
+    memory = ikat.UserMemory(tmp_path / "me.jsonl", scripted(LEARNED)[0])
+    chat = Chat(ikat.Rewrite(first) >> ikat.Answer(second), memory=memory)
+    turn = chat.say("Which tea?")
+    assert chat.spent.frame()["stage"].tolist() == ["rewrite", "answer", "update_ptkb"]
+    assert (turn.spend.calls, turn.rewrite) == (3, "Tea?")
+    assert [request.stage for request, _ in chat.turns[-1].asked] == [
+        "rewrite",
+        "answer",
+        "update_ptkb",
+    ]

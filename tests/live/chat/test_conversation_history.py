@@ -2,6 +2,7 @@
 
 import pyterrier as pt
 import pytest
+from chats import AnswersFromList, AnswersWithPassage, chat_of
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.answering import StillTooLong, answer
@@ -9,6 +10,33 @@ from pyterrier_ikat.live.chat import Chat
 from pyterrier_ikat.llms import LLM, Backend, Reply, StageError
 from pyterrier_ikat.llms.failures import TooLong
 from pyterrier_ikat.study.systems import System
+
+
+@pytest.mark.parametrize(("history", "seen"), [(0, 0), (None, 2), (8000, 2)])
+def test_the_history_is_limited_to_its_tokens(history, seen):
+    system = AnswersWithPassage("Rooibos.", "Mint.")
+    chat = Chat(system, history=history)
+    chat.say("Which tea?")
+    chat.say("Or hot?")
+    assert len(system.seen[-1]["qhistory"].iloc[0]) == seen
+    assert chat.history == history
+
+
+def test_the_default_history_is_8000_tokens():
+    assert Chat(AnswersWithPassage()).history == 8000
+
+
+def test_the_limit_of_history_is_none_or_not_negative():
+    for history in (-1, -8000):
+        with pytest.raises(ikat.UsageError, match=rf"history=\.\.\. is {history}: "):
+            chat_of(history=history)
+    for history, seen in [(0, 0), (None, 2)]:
+        system = AnswersFromList("Rooibos.", "Mint.")
+        chat = Chat(system, history=history)
+        chat.say("Which tea?")
+        assert chat.say("Or hot?").omitted == 2 - seen
+        assert len(system.seen[1]["qhistory"].iloc[0]) == seen
+        assert chat.history == history
 
 
 class Small(Backend):
@@ -43,13 +71,13 @@ def chat_with(room, **options):
     return Chat(ikat.Answer(LLM(backend)), **options), backend
 
 
-def say(chat, times):
+def say_questions(chat, times):
     return [chat.say(f"Question {number}?".ljust(40, "?")) for number in range(times)]
 
 
 def test_40_turns_show_the_newest_exchanges_and_save_all(tmp_path):
     chat, backend = chat_with(10**9, history=100, out=tmp_path / "chat")
-    turns = say(chat, 40)
+    turns = say_questions(chat, 40)
     assert [turn.omitted for turn in turns[:8]] == [
         0,
         0,
@@ -79,7 +107,7 @@ def test_an_attempt_that_failed_leaves_no_draft():
 
 def test_a_too_long_prompt_halves_the_history_for_good():
     chat, backend = chat_with(10**9, history=None)
-    say(chat, 8)  # 7 exchanges: 560 characters, 140 tokens; the eighth makes them 160
+    say_questions(chat, 8)  # 7 exchanges: 560 characters, 140 tokens; the eighth makes them 160
     backend.room = len(backend.prompts[-1])
     steps = []
     turn = chat.say("And now?", steps.append)
@@ -97,7 +125,7 @@ def test_what_the_first_attempt_has_paid_is_shown_with_the_turn():
     backend = Small(10**9)
     llm = LLM(backend)
     chat = Chat(ikat.Answer(llm) >> ikat.Rewrite(llm))
-    say(chat, 8)
+    say_questions(chat, 8)
     reply = backend.reply
     room = max(map(len, backend.prompts))
     too_long = TooLong("rewrite", "chat_9", "the prompt is long")

@@ -2,10 +2,11 @@
 
 import pyterrier as pt
 import pytest
+from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics, topics_frame
-from pyterrier_ikat.live.chat import Chat
+from pyterrier_ikat.live.chat import Chat, conversation
 from pyterrier_ikat.llms import Ledger
 
 RECORDED = {"persona": "ikat:sample", "number": "1-1", "llm": "recorded:sample"}
@@ -103,3 +104,47 @@ def test_a_saved_chat_goes_on_with_persona_and_another_method(index, tmp_path):
     ]
     with pytest.raises(ikat.UsageError, match=r"holds 1 conversation \(1-1\): choose one"):
         Chat("raw", index=index, continue_from=path, persona="ikat:sample", number="1-2")
+
+
+def test_a_method_responds_with_marks_of_its_passages(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import pyterrier_ikat as ikat\n\n\ndef mine(llm, retriever):\n"
+        "    return retriever >> ikat.Respond(llm)\n"
+    )
+    model, backend = scripted("Rooibos.")
+    retriever = pt.apply.by_query(
+        lambda frame: frame.assign(docno="d1", score=1.0, rank=0, text="Rooibos is red."),
+        add_ranks=False,
+    )
+    Chat(f"{tmp_path / 'mine.py'}:mine", llm=model, retriever=retriever).say("Which tea?")
+    assert "by their numbers" in str(backend.asked[0])
+
+
+def test_a_model_of_batches_cannot_chat(monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENAI_API_KEY", "planted")
+    system = ikat.Answer(ikat.llm(f"openai:small batch=on cache={tmp_path / 'cache.sqlite'}"))
+    with pytest.raises(ikat.UsageError, match="can't wait a day .*omit batch=on"):
+        Chat(system)
+
+
+def test_a_chats_method_is_opened_live_with_spare_resources(monkeypatch, tmp_path):
+    calls = []
+    opened = conversation.open_systems
+
+    def open_systems(method, ledger, **options):
+        calls.append((method.name, options))
+        return opened(method, ledger, **options)
+
+    monkeypatch.setattr(conversation, "open_systems", open_systems)
+    (tmp_path / "mine.py").write_text(
+        "import pyterrier_ikat as ikat\n\n\ndef mine(llm):\n    return ikat.Answer(llm)\n"
+    )
+    model = scripted("Tea.")[0]
+    memory = ikat.UserMemory(tmp_path / "me.jsonl", model)
+    name = f"{tmp_path / 'mine.py'}:mine"
+    for options in ({}, {"memory": memory}):
+        Chat(name, llm=model, **options)
+    spare = [options.pop("spare") for _, options in calls]
+    assert spare == [(), ("llm", "prompts")]
+    live = {"live": True, "cite": True, "connect": True, "llm": model}
+    assert calls == [("mine", live)] * 2
