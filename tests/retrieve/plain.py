@@ -31,6 +31,7 @@ def plain_bm25(texts, query, k1, b, stemmer="porter2", idf=robertson):
         holders = [docno for docno, counts in docs.items() if counts[term]]
         if holders and term not in stop_terms("lucene", stemmer):
             for docno in holders:
-                tf, norm = docs[docno][term], k1 * (1 - b + b * lengths[docno] / mean)
+                tf = docs[docno][term]
+                norm = k1 * (1 - b + b * lengths[docno] / mean)
                 scores[docno] += times * idf(len(docs), len(holders)) * (k1 + 1) * tf / (tf + norm)
     return scores

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from plain import plain_bm25
+from retrieve.plain import plain_bm25
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import NoResultWarning

@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pandas as pd
 import pytest
+from retrieve.folders import times_of_files
 from tiny_splade import save_splade
 from trust.killing import killed_before
 
@@ -21,8 +22,16 @@ from pyterrier_ikat.store.models import BUNDLED
 from pyterrier_ikat.study import System
 
 CORPUS = [
-    {"docno": f"d{number * 7 % 10}", "text": f"green tea {'mint ' * (number % 3)}"}
-    for number in range(10)
+    {"docno": "d0", "text": "green tea "},
+    {"docno": "d7", "text": "green tea mint "},
+    {"docno": "d4", "text": "green tea mint mint "},
+    {"docno": "d1", "text": "green tea "},
+    {"docno": "d8", "text": "green tea mint "},
+    {"docno": "d5", "text": "green tea mint mint "},
+    {"docno": "d2", "text": "green tea "},
+    {"docno": "d9", "text": "green tea mint "},
+    {"docno": "d6", "text": "green tea mint mint "},
+    {"docno": "d3", "text": "green tea "},
 ]
 MORE = [
     {"docno": "n1", "text": "a green tram"},
@@ -57,6 +66,10 @@ def found(path, kind):
     return ikat.Index(path).open("bm25" if kind in ("eager", "pisa") else kind).retriever()(ASKED)
 
 
+def scores_found(path, kind):
+    return found(path, kind).set_index(["qid", "docno"])["score"].sort_index()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_added_passages_give_the_index_of_all_of_them(kind, model, tmp_path):
     index = build(kind, tmp_path / "i", model, CORPUS)
@@ -83,8 +96,9 @@ def test_added_passages_give_the_index_of_all_of_them(kind, model, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_index_that_is_there_is_compared_and_not_built_again(kind, model, tmp_path):
-    index, (first, *rest) = build(kind, tmp_path / "i", model, CORPUS), CORPUS
-    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")}
+    index = build(kind, tmp_path / "i", model, CORPUS)
+    first, *rest = CORPUS
+    times = times_of_files(tmp_path / "i")
     again = build(kind, tmp_path / "i", model, CORPUS)
     assert (again, again.fingerprint()) == (index, index.fingerprint())
     changed = (
@@ -96,12 +110,13 @@ def test_an_index_that_is_there_is_compared_and_not_built_again(kind, model, tmp
             build(kind, tmp_path / "i", model, other)
     with pytest.raises(ikat.DataError, match="that isn't used up"):
         build(kind, tmp_path / "i", model, [])
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "i").rglob("*")} == made
+    assert times_of_files(tmp_path / "i") == times
     assert [path.name for path in tmp_path.iterdir()] == ["i"]
 
 
 def test_an_index_of_other_settings_is_refused_before_reading(model, tmp_path):
-    never, path = (1 / 0 for _ in "x"), tmp_path / "i"
+    never = (1 / 0 for _ in "x")
+    path = tmp_path / "i"
     for kind in ("eager", "splade", "dense"):
         build(kind, path, model, CORPUS)
     other = save_splade(tmp_path / "other", seed=5)
@@ -129,10 +144,8 @@ def test_an_index_of_other_settings_is_refused_before_reading(model, tmp_path):
 
 ENCODING = {"splade": (splade_module, "encode_texts", 1), "dense": (dense_module, "_encode", 4)}
 """Kind -> the module and function that encodes, and the position of the texts in its arguments."""
-MANY = [
-    {"docno": f"p{number:03}", "text": f"green tea {'runs ' * (number % 30)}"}
-    for number in range(100)
-]
+TEXTS = ["green tea " + "runs " * (number % 30) for number in range(100)]
+MANY = [{"docno": f"p{number:03}", "text": text} for number, text in enumerate(TEXTS)]
 
 
 @pytest.mark.parametrize("kind", ENCODING)
@@ -141,22 +154,25 @@ def test_a_stopped_build_resumes_and_additions_encode_only_new(
     kind, added, model, tmp_path, monkeypatch
 ):
     module, name, place = ENCODING[kind]
-    whole, steps, left = getattr(module, name), [], [None, None, KeyboardInterrupt]
+    encode_all = getattr(module, name)
+    encoded = []
+    ahead = [None, None, KeyboardInterrupt]
 
     def encode(*arguments, **options):
         if "document" not in (*arguments, *options.values()):
-            return whole(*arguments, **options)
-        if left and (stop := left.pop(0)):
-            raise stop
-        steps.append(arguments[place])
-        return whole(*arguments, **options)
+            return encode_all(*arguments, **options)
+        if ahead:
+            stop = ahead.pop(0)
+            if stop is not None:
+                raise stop
+        encoded.extend(arguments[place])
+        return encode_all(*arguments, **options)
 
     def work():
-        return (
+        if added:
             ikat.Index(tmp_path / "i").add(MANY[20:])
-            if added
-            else build(kind, tmp_path / "i", model, MANY)
-        )
+        else:
+            build(kind, tmp_path / "i", model, MANY)
 
     monkeypatch.setattr(module, "PASSAGES_AT_ONCE", 32)
     if added:
@@ -168,22 +184,17 @@ def test_a_stopped_build_resumes_and_additions_encode_only_new(
     if added:
         pd.testing.assert_frame_equal(found(tmp_path / "i", kind), before)
     work()
-    assert [text for step in steps for text in step] == [
-        passage["text"] for passage in MANY[20 if added else 0 :]
-    ]
+    assert encoded == (TEXTS[20:] if added else TEXTS)
     assert {path.name for path in (tmp_path / "i").iterdir()} == {
         f"{kind}-100",
         "pt_meta.json",
         "texts.db",
     }
     build(kind, tmp_path / "straight", model, MANY)
-    ours, straight = (
-        found(tmp_path / name, kind).set_index(["qid", "docno"])["score"].sort_index()
-        for name in ("i", "straight")
-    )
-    pd.testing.assert_series_equal(
-        ours, straight, rtol=1e-4
-    )  # of other batches, so that equal texts differ in their last digits
+    ours = scores_found(tmp_path / "i", kind)
+    straight = scores_found(tmp_path / "straight", kind)
+    # of other batches, so that equal texts differ in their last digits
+    pd.testing.assert_series_equal(ours, straight, rtol=1e-4)
 
 
 def test_passages_are_added_to_every_index_of_the_folder(model, tmp_path):
@@ -310,10 +321,8 @@ def test_pisa_takes_other_parameters_once_or_names_lost_postings(tmp_path):
 
 def test_an_open_index_is_kept_and_a_run_ending_on_another_fails(tmp_path):
     index = ikat.PassageIndex(tmp_path / "i").index(CORPUS)
-    bm25, others = (
-        index.bm25(cache=tmp_path / "c"),
-        [{"docno": one["docno"], "text": "a tram"} for one in CORPUS],
-    )
+    bm25 = index.bm25(cache=tmp_path / "c")
+    others = [{"docno": one["docno"], "text": "a tram"} for one in CORPUS]
     assert System.of(bm25).parameters() == System.of(bm25).parameters()
     first = bm25(ASKED)
     shutil.rmtree(tmp_path / "i")
@@ -339,7 +348,8 @@ def test_texts_of_other_passages_beside_an_engine_are_refused(tmp_path):
 
 
 def test_it_is_searched_while_passages_are_added(tmp_path):
-    path, failed = ikat.PassageIndex(tmp_path / "i").index(CORPUS).path, []
+    path = ikat.PassageIndex(tmp_path / "i").index(CORPUS).path
+    failed = []
 
     def search():
         try:
@@ -364,10 +374,10 @@ def test_it_is_searched_while_passages_are_added(tmp_path):
 def test_passages_that_an_index_lacks_are_told(tmp_path, count):
     path = tmp_path / "i"
     ikat.PassageIndex(path).index(CORPUS)
-    with closing(
-        TextStore(path)
-    ) as store:  # as if an addition was killed before the index was built again
-        store.add([(f"more{number}", "green tea") for number in range(count)])
+    more = [(f"more{number}", "green tea") for number in range(count)]
+    # as if an addition was killed before the index was built again
+    with closing(TextStore(path)) as store:
+        store.add(more)
     with pytest.warns(
         UserWarning, match=rf"lacks the last {count} passages: call add\(passages\) again"
     ):

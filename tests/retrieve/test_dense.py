@@ -97,7 +97,8 @@ def by_definition(query, passages, cosine=True):
     scores = []
     for docno, text in passages.items():
         if text.strip():
-            asked, held = vector(query).astype(np.float64), vector(text).astype(np.float64)
+            asked = vector(query).astype(np.float64)
+            held = vector(text).astype(np.float64)
             length = np.linalg.norm(asked) * np.linalg.norm(held) if cosine else 1
             scores.append((asked @ held / length, docno))
     return sorted(scores, key=lambda one: (round(one[0], 6), one[1]), reverse=True)
@@ -112,10 +113,8 @@ def test_it_finds_by_similarity_and_ties_by_the_greatest_docno(letters, tmp_path
     found = retriever(asked)
     assert list(found.columns) == ["qid", "query", "qturn", "docno", "score", "rank", "text"]
     for qid, query in zip(asked["qid"], asked["query"], strict=True):
-        rows, expected = (
-            found[found["qid"] == qid],
-            by_definition(query, TEXTS, cosine=similarity != "dot"),
-        )
+        rows = found[found["qid"] == qid]
+        expected = by_definition(query, TEXTS, cosine=similarity != "dot")
         assert rows["docno"].tolist() == [docno for _, docno in expected]
         np.testing.assert_allclose(rows["score"], [score for score, _ in expected], rtol=1e-6)
         assert rows["rank"].tolist() == list(range(5))
@@ -129,18 +128,19 @@ def test_it_finds_by_similarity_and_ties_by_the_greatest_docno(letters, tmp_path
 def test_any_docno_is_found_and_flexindex_takes_it(letters, tmp_path):
     draw = np.random.default_rng(0)
     signs = list("01aé:-%Z\U0001f600")
-    drawn = ["".join(draw.choice(signs, draw.integers(1, 7))) for _ in range(700)]
-    docnos = list(dict.fromkeys(drawn))  # a set's order changes, and npids can't hold some orders
-    corpus = [
-        {"docno": docno, "text": "tea " + "ab"[number % 2] * (number % 7)}
-        for number, docno in enumerate(docnos)
-    ]
+    texts = {}  # a set's order changes, and npids can't hold some orders
+    for _ in range(700):
+        docno = "".join(draw.choice(signs, draw.integers(1, 7)))
+        if docno not in texts:
+            number = len(texts)
+            texts[docno] = "tea " + "ab"[number % 2] * (number % 7)
+    docnos = list(texts)
+    corpus = [{"docno": docno, "text": text} for docno, text in texts.items()]
     index = ikat.DenseIndex(tmp_path / "i").index(corpus, "some/letters")
     found = index.dense()(topics("tea"))
-    assert found["docno"].tolist() == [
-        docno for _, docno in by_definition("tea", {one["docno"]: one["text"] for one in corpus})
-    ]
-    assert list(index.flex.docnos()) == [one["docno"] for one in corpus]
+    expected = by_definition("tea", texts)
+    assert found["docno"].tolist() == [docno for _, docno in expected]
+    assert list(index.flex.docnos()) == docnos
     assert sorted(index.docnos(["none", *docnos])) == sorted(docnos)
 
 
@@ -149,11 +149,10 @@ def test_any_docno_is_found_and_flexindex_takes_it(letters, tmp_path):
 )  # pyterrier_dr's torch retriever
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_the_inner_folder_is_a_flexindex_with_the_same_results(letters, tmp_path, similarity):
-    texts = {
-        f"d{number:03}": f"{'tea' * (number % 5)} {number} {'tram' * (number % 3)}"
-        for number in range(300)
-    }
-    corpus = [{"docno": docno, "text": text} for docno, text in texts.items()]
+    corpus = []
+    for number in range(300):
+        text = " ".join(["tea" * (number % 5), str(number), "tram" * (number % 3)])
+        corpus.append({"docno": f"d{number:03}", "text": text})
     index = ikat.DenseIndex(tmp_path / "i").index(corpus, "some/letters", similarity=similarity)
     assert (type(index.flex).__module__, len(index.flex)) == ("pyterrier_dr.flex.core", 300)
     assert (
@@ -167,7 +166,8 @@ def test_the_inner_folder_is_a_flexindex_with_the_same_results(letters, tmp_path
     ):
         found = (index.query_encoder() >> theirs)(asked)
         for qid in asked["qid"]:
-            mine, other = (frame[frame["qid"] == qid] for frame in (ours, found))
+            mine = ours[ours["qid"] == qid]
+            other = found[found["qid"] == qid]
             np.testing.assert_allclose(mine["score"], other["score"], rtol=1e-6)
             # Who ties with the 50th is up to the order of ties.
             last = mine["score"].min() + 1e-6

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from retrieve.query_frames import turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import dense as dense_module
@@ -119,11 +120,6 @@ CORPUS = [
 ]
 
 
-def topics(*queries):
-    qids = [f"1_{number}" for number in range(1, len(queries) + 1)]
-    return pd.DataFrame({"qid": qids, "query": list(queries)}, dtype=object)
-
-
 def test_the_model_is_called_with_prefix_size_and_similarity(words, tmp_path):
     index = ikat.DenseIndex(tmp_path / "i").index(
         CORPUS, "m", passage_prefix="p: ", query_prefix="q: ", batch_size=7
@@ -141,11 +137,8 @@ def test_the_model_is_called_with_prefix_size_and_similarity(words, tmp_path):
     index.encode_queries(["tea"])
     index.encode_queries(["tea"], "own: ")
     index.encode_queries(["tea"], "")
-    assert [(of, options["prompt"]) for of, _, options in words.calls[1:]] == [
-        ("query", "q: "),
-        ("query", "own: "),
-        ("query", ""),
-    ]
+    assert [of for of, _, _ in words.calls[1:]] == ["query", "query", "query"]
+    assert [options["prompt"] for _, _, options in words.calls[1:]] == ["q: ", "own: ", ""]
     assert words.calls[1][2]["batch_size"] == 32
 
 
@@ -167,7 +160,7 @@ def test_the_argument_similarity_overrides_the_models(
     scores = index.dense().search("tea").set_index("docno")["score"]
     expected = {"d1": 1, "d4": 2**-0.5, "d2": 0} if normalised else {"d1": 2, "d4": 1, "d2": 0}
     assert scores.to_dict() == pytest.approx(expected)
-    given = index.dense()(topics("x").assign(query_vec=[[3, 0]])).set_index("docno")["score"]
+    given = index.dense()(turns("x").assign(query_vec=[[3, 0]])).set_index("docno")["score"]
     wanted = expected if normalised else {"d1": 6, "d4": 3, "d2": 0}
     assert given.to_dict() == pytest.approx(wanted)
 
@@ -183,7 +176,7 @@ def test_batches_of_any_size_make_the_same_index(words, tmp_path, monkeypatch, a
     monkeypatch.setattr(dense_module, "PASSAGES_AT_ONCE", at_once)
     index = ikat.DenseIndex(tmp_path / "i").index(iter(CORPUS[:3]), "m").add(iter(CORPUS[3:]))
     assert len(index) == 4
-    found = index.dense()(topics("tea", "tram"))
+    found = index.dense()(turns("tea", "tram"))
     assert found[["qid", "docno", "score", "rank"]].values.tolist() == [
         ["1_1", "d1", 2.0, 0],
         ["1_1", "d4", 1.0, 1],
@@ -224,15 +217,15 @@ def test_vectors_of_queries_fit_the_index_or_are_named(words, tmp_path, vector, 
 
 def test_queries_without_words_have_zeros_in_their_own_rows(words, tmp_path):
     index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", query_prefix="tram ")
-    asked = topics("tea", " ", None, "tram", "tea").set_index(pd.Index([9, 8, 7, 6, 5]))
+    asked = turns("tea", " ", None, "tram", "tea").set_index(pd.Index([9, 8, 7, 6, 5]))
     found = index.query_encoder()(asked)
     assert np.stack(found["query_vec"]).tolist() == [[1, 0], [0, 0], [0, 0], [0, 1], [1, 0]]
     assert words.calls[-1][1] == ["tea", "tram"]
     assert words.calls[-1][2]["prompt"] == "tram "
-    index.query_encoder("own ")(topics("tea"))
+    index.query_encoder("own ")(turns("tea"))
     assert words.calls[-1][2]["prompt"] == "own "
     count = len(words.calls)
-    index.query_encoder()(topics(" "))
+    index.query_encoder()(turns(" "))
     assert len(words.calls) == count  # no text, no call
 
 
@@ -289,7 +282,8 @@ def test_a_build_continues_only_what_its_settings_made(
 
 
 def test_a_moved_model_is_the_one_that_encodes(words, tmp_path, monkeypatch):
-    here, there = tmp_path / "here" / "m", tmp_path / "there" / "m"
+    here = tmp_path / "here" / "m"
+    there = tmp_path / "there" / "m"
     here.mkdir(parents=True)
     (here / "weights").write_text("first")
     path = ikat.DenseIndex(tmp_path / "i").index(CORPUS[:2], here).path
@@ -394,7 +388,7 @@ def test_each_query_vector_is_divided_by_its_own_length(words, tmp_path):
     index = ikat.DenseIndex(tmp_path / "i").index(CORPUS, "m", similarity="cosine")
     found = index.as_queries(["1", "2", "3"], [[3, 4], [0.0, -2.0], [0, 0]])
     assert found.tolist() == pytest.approx(np.array([[0.6, 0.8], [0, -1], [0, 0]]))
-    asked = topics("x", "y").assign(query_vec=[[3, 0], [0, 5]])
+    asked = turns("x", "y").assign(query_vec=[[3, 0], [0, 5]])
     best = index.dense(num_results=1)(asked)
     assert best[["qid", "docno", "score"]].values.tolist() == [
         ["1_1", "d1", 1.0],

@@ -78,7 +78,10 @@ def test_any_rows_are_ordered_as_by_a_plain_sort(seed, depth, values):
     scores = draw.integers(-values // 2, values, 3000).astype(np.float32)
     in_order = sorted(zip(scores.tolist(), range(3000), strict=True), reverse=True)
     last = in_order[depth - 1][0]
-    expected = [pair for pair in in_order if pair[0] > 0 and pair[0] >= last]
+    expected = []
+    for score, row in in_order:
+        if score > 0 and score >= last:
+            expected.append((score, row))
     found, best = candidates(scores, depth)
     assert list(zip(best.tolist(), found.tolist(), strict=True)) == expected
 
@@ -121,9 +124,11 @@ def test_ties_go_to_the_greatest_docno_and_the_number_is_a_limit():
     index = LexicalIndex(TEXTS.items())
     assert [docno for docno, _ in index.search("black")] == ["d5", "d1"]
     assert [docno for docno, _ in index.search("black", 1)] == ["d5"]
-    many = LexicalIndex(
-        (f"d{number:04}", "tea" if number < 1500 else "milk") for number in range(9000)
-    )
+    passages = []
+    for number in range(9000):
+        text = "tea" if number < 1500 else "milk"
+        passages.append((f"d{number:04}", text))
+    many = LexicalIndex(passages)
     assert len(many.search("tea")) == 1000  # the default
 
 

@@ -17,10 +17,8 @@ from pyterrier_ikat.retrieve.eager import open_postings
 from pyterrier_ikat.retrieve.texts import TextStore, encode_parts, read_part
 from pyterrier_ikat.store.models import BUNDLED
 
-CORPUS = [
-    {"docno": f"d{number:02}", "text": f"green tea {'mint ' * (number % 7)}"}
-    for number in range(40)
-]
+TEXTS = ["green tea " + "mint " * (number % 7) for number in range(40)]
+CORPUS = [{"docno": f"d{number:02}", "text": text} for number, text in enumerate(TEXTS)]
 
 
 @pytest.fixture
@@ -35,9 +33,11 @@ def lengths(passages):
 
 
 def joined(files):
-    return [
-        int(length) for file in files for batch in read_part(file) for length in batch["lengths"]
-    ]
+    lengths = []
+    for file in files:
+        for batch in read_part(file):
+            lengths.extend(map(int, batch["lengths"]))
+    return lengths
 
 
 @pytest.mark.parametrize(("size", "files"), [(1, 10), (100, 3), (1 << 20, 1)])
@@ -194,9 +194,8 @@ def test_a_kill_in_the_middle_of_an_encoding_resumes(tmp_path, devices):
     assert run("index", "lives") == 0
     assert output.read_text() == "12\n"  # of 20; eight were kept
     assert run("whole", "lives") == 0
-    killed, whole = (
-        ikat.DenseIndex(tmp_path / folder).opened().engine for folder in ("index", "whole")
-    )
+    killed = ikat.DenseIndex(tmp_path / "index").opened().engine
+    whole = ikat.DenseIndex(tmp_path / "whole").opened().engine
     assert killed.docnos.tolist() == whole.docnos.tolist()
     np.testing.assert_allclose(killed.vectors, whole.vectors, atol=1e-6)
 

@@ -135,7 +135,8 @@ class Finds:
     num_results = 1
 
     def __init__(self, found, asked):
-        self.found, self.asked = found, asked
+        self.found = found
+        self.asked = asked
 
     def transform(self, frame):
         name = frame.columns[1]
@@ -150,7 +151,8 @@ class Finds:
 
 def test_pisa_is_asked_for_queries_with_words_in_their_order():
     found = {"tea": [("a", 2), ("b", 1)], "tram": [("c", 3)], "bus": []}
-    words, asked = Finds(found, []), []
+    words = Finds(found, [])
+    asked = []
     words.asked = asked
     retriever = PisaRetriever(words, None)
     rankings = retriever.rankings(["tea", " ", "tram", "bus", "té\u200ba "], 1)
@@ -232,10 +234,10 @@ def test_batches_of_a_part_are_read_in_their_order(tmp_path):
     path = tmp_path / "p.npz"
     arrays = {"7.a": [1], "7.b": [2], "12.a": [3], "12.b": [4, 5]}
     np.savez(path, **{name: np.array(values) for name, values in arrays.items()})
-    found = [
-        {name: array.tolist() for name, array in batch.items()} for batch in texts.read_part(path)
-    ]
-    assert found == [{"a": [1], "b": [2]}, {"a": [3], "b": [4, 5]}]
+    first, second = texts.read_part(path)
+    assert list(first) == list(second) == ["a", "b"]
+    assert (first["a"].tolist(), first["b"].tolist()) == ([1], [2])
+    assert (second["a"].tolist(), second["b"].tolist()) == ([3], [4, 5])
 
 
 def test_a_part_is_named_after_its_passages(tmp_path):
@@ -323,7 +325,8 @@ class Lookup:
     """A lookup of docnos that can't hold some, and leaves half a file."""
 
     def __init__(self, path, error):
-        self.path, self.error = path, error
+        self.path = path
+        self.error = error
 
     def __enter__(self):
         self.path.write_text("half")

@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieve.folders import times_of_files
 from retrieve.plain import plain_bm25
+from retrieve.query_frames import queries
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning, eager
@@ -44,24 +46,19 @@ PAPERS = [(0.9, 0.4), (1.2, 0.75)]
 def passages(count, seed=3):
     draw = np.random.default_rng(seed)
     lengths = draw.integers(0, 30, count)
-    texts = [
-        " ".join(draw.choice([*WORDS, f"w{number % 90}"], length, p=None))
-        for number, length in enumerate(lengths)
-    ]
+    texts = []
+    for number, length in enumerate(lengths):
+        words = [*WORDS, f"w{number % 90}"]
+        texts.append(" ".join(draw.choice(words, length)))
     texts[5] = "tea " * 300 + "river"  # a count that no byte holds
     texts[6] = "mint " * 15
-    return [
-        {"docno": f"d{number * 37 % count:04}:é", "text": text} for number, text in enumerate(texts)
-    ]
+    corpus = []
+    for number, text in enumerate(texts):
+        corpus.append({"docno": f"d{number * 37 % count:04}:é", "text": text})
+    return corpus
 
 
-def asked(*texts, **columns):
-    return pd.DataFrame(
-        {"qid": [f"q{number}" for number in range(len(texts))], "query": list(texts)}, dtype=object
-    ).assign(**columns)
-
-
-QUERIES = asked(
+QUERIES = queries(
     "tea",
     "mint mint trams",
     "the a no",
@@ -119,12 +116,11 @@ def test_rankings_are_those_of_pisa(both, k1, b, depth):
 @pytest.mark.linux
 @pytest.mark.parametrize("options", [{"stemmer": "none"}, {"stops": "terrier"}, {"stops": "none"}])
 def test_stemmers_and_stop_words_are_those_of_pisa(tmp_path, options):
-    found = [
-        ikat.PassageIndex(tmp_path / engine)
-        .index(passages(120), engine=engine, **options)
-        .bm25()(QUERIES)
-        for engine in ("eager", "pisa")
-    ]
+    found = []
+    for engine in ("eager", "pisa"):
+        index = ikat.PassageIndex(tmp_path / engine)
+        index.index(passages(120), engine=engine, **options)
+        found.append(index.bm25()(QUERIES))
     agree(*found)
 
 
@@ -140,38 +136,35 @@ def test_both_engines_have_the_same_words_of_other_characters(tmp_path):
         "it's o'clock ﬁne",
     ]
     corpus = [{"docno": f"d{number}", "text": text} for number, text in enumerate(texts)]
+    asked = queries(
+        *texts,
+        "strasse oboyle study cholesterol",
+        "dao 5 lete ug h2o",
+        "oclock fine tea soren it",
+    )
     found = []
     for engine in ("eager", "pisa"):
-        index = ikat.PassageIndex(tmp_path / engine).index(
-            corpus, engine=engine, stemmer="none", stops="none"
-        )
-        found.append(
-            index.bm25()(
-                asked(
-                    *texts,
-                    "strasse oboyle study cholesterol",
-                    "dao 5 lete ug h2o",
-                    "oclock fine tea soren it",
-                )
-            )
-        )
+        index = ikat.PassageIndex(tmp_path / engine)
+        index.index(corpus, engine=engine, stemmer="none", stops="none")
+        found.append(index.bm25()(asked))
     agree(*found)
     assert found[0]["qid"].nunique() == 9  # all but that in Chinese
 
 
 def test_weighted_terms_are_looked_up_as_they_are_in_lower_case(both):
     toks = [{"tea": 1.0, "Mint": 0.31}, {"teas": 1.0}, {"the": 2.0, "x y": 1.0}]
-    ours, theirs = (index.bm25()(asked("", "", "", query_toks=toks)) for index in both)
-    agree(ours, theirs)
+    asked = queries("", "", "", query_toks=toks)
+    ours, theirs = both
+    agree(ours.bm25()(asked), theirs.bm25()(asked))
 
 
 def test_a_small_index_has_no_file_of_pisa_and_starts_no_process(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyterrier_pisa", None)
     index = ikat.PassageIndex(tmp_path / "i").index(passages(50))
     assert sorted(os.listdir(index.path)) == ["bm25-50", "pt_meta.json", "texts.db"]
-    before = {path: path.stat().st_mtime_ns for path in Path(index.path).rglob("*")}
+    before = times_of_files(Path(index.path))
     assert len(index.bm25(1.7, 0.3)(QUERIES)) > 0
-    assert {path: path.stat().st_mtime_ns for path in Path(index.path).rglob("*")} == before
+    assert times_of_files(Path(index.path)) == before
     assert pickle.loads(pickle.dumps(index.bm25()))(QUERIES).equals(index.bm25()(QUERIES))
     with pytest.raises(
         ikat.UsageError,
@@ -196,23 +189,27 @@ def test_counts_and_impacts_are_of_the_passages_wherever_cut(
     monkeypatch.setattr(eager, "PASSAGES_AT_ONCE", passages_at_once)
     corpus = passages(120)
     folder = ikat.PassageIndex(tmp_path / "i").index(corpus).opened().folder
-    postings, counts = eager.open_postings(folder), eager.mapped(folder, "counts")
-    held = {passage["docno"]: Counter(tokenize(passage["text"], "porter2")) for passage in corpus}
-    lengths = {docno: sum(of.values()) for docno, of in held.items()}
+    postings = eager.open_postings(folder)
+    counts = eager.mapped(folder, "counts")
+    counts_of = {}
+    for passage in corpus:
+        counts_of[passage["docno"]] = Counter(tokenize(passage["text"], "porter2"))
+    lengths = {docno: counted.total() for docno, counted in counts_of.items()}
     mean = sum(lengths.values()) / len(lengths)
-    terms = sorted({term for of in held.values() for term in of})
+    terms = sorted(set().union(*counts_of.values()))
     assert list(postings.columns.items()) == [(term, number) for number, term in enumerate(terms)]
     for number, term in enumerate(terms):
         part = slice(*postings.starts[number : number + 2])
         docnos = [postings.docnos[rank] for rank in postings.ranks[postings.docs[part]]]
-        assert dict(zip(docnos, counts[part].tolist(), strict=True)) == {
-            docno: of[term] for docno, of in held.items() if of[term]
-        }
-        idf = max(1e-6, math.log((len(held) - len(docnos) + 0.5) / (len(docnos) + 0.5)))
-        impacts = [
-            idf * 1.9 * held[d][term] / (held[d][term] + 0.9 * (0.6 + 0.4 * lengths[d] / mean))
-            for d in docnos
-        ]
+        holders = [docno for docno, counted in counts_of.items() if counted[term]]
+        assert sorted(docnos) == sorted(holders)
+        assert counts[part].tolist() == [counts_of[docno][term] for docno in docnos]
+        idf = max(1e-6, math.log((len(corpus) - len(docnos) + 0.5) / (len(docnos) + 0.5)))
+        impacts = []
+        for docno in docnos:
+            tf = counts_of[docno][term]
+            norm = 0.9 * (0.6 + 0.4 * lengths[docno] / mean)
+            impacts.append(idf * 1.9 * tf / (tf + norm))
         assert postings.impacts[part].tolist() == pytest.approx(impacts, rel=1e-5)
 
 
@@ -222,23 +219,23 @@ def test_counts_and_impacts_are_of_the_passages_wherever_cut(
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3000), st.integers(1, 400), st.booleans())
 def test_the_cut_keeps_the_best_and_all_that_tie_with_the_last(seed, size, depth, coarse):
     draw = np.random.default_rng(seed)
-    scores = (
-        draw.integers(0, 5, size).astype(np.float32)
-        if coarse
-        else (draw.random(size, dtype=np.float32) ** 8)
-    )
+    if coarse:
+        scores = draw.integers(0, 5, size).astype(np.float32)
+    else:
+        scores = draw.random(size, dtype=np.float32) ** 8
     found, highest = candidates(scores, depth)
     best = np.sort(scores[scores > 0])[::-1][:depth]
-    assert set(found.tolist()) == (
-        {number for number in range(size) if scores[number] >= best[-1]} if len(best) else set()
-    )
-    assert (
-        highest.tolist() == scores[found].tolist() == sorted(scores[found].tolist(), reverse=True)
-    )
+    expected = set()
+    if len(best) > 0:
+        expected.update(np.flatnonzero(scores >= best[-1]).tolist())
+    assert set(found.tolist()) == expected
+    assert highest.tolist() == scores[found].tolist()
+    assert highest.tolist() == sorted(highest.tolist(), reverse=True)
     ranks = draw.permutation(size).astype(np.uint32)
     ranked, again = candidates(scores, depth, ranks)
+    score_of_rank = scores[ranks.argsort()]
     wanted = sorted(
-        ranks[found].tolist(), key=lambda rank: (scores[ranks.argsort()[rank]], rank), reverse=True
+        ranks[found].tolist(), key=lambda rank: (score_of_rank[rank], rank), reverse=True
     )
     assert ranked.tolist() == wanted[:depth]
     assert again.tolist() == highest.tolist()[:depth]
@@ -265,10 +262,11 @@ def test_statements_in_memory_are_ranked_as_by_the_plain_formula(texts, paramete
 
 
 def test_rm3_expands_alike_and_finds_alike(both):
-    ours, theirs = (
-        (bm25 >> ikat.RM3() >> bm25)(QUERIES) for bm25 in (index.bm25() for index in both)
-    )
-    agree(ours, theirs)
+    found = []
+    for index in both:
+        expanded = index.bm25() >> ikat.RM3() >> index.bm25()
+        found.append(expanded(QUERIES))
+    agree(*found)
 
 
 def test_a_memory_is_the_index_on_disk(eagerly):

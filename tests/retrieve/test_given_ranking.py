@@ -66,19 +66,21 @@ def test_responses_are_written_to_another_systems_run_passages(tmp_path):
     given = ikat.GivenRanking(tmp_path / "runs" / "human_qr", index.text_loader())
     system = ikat.methods.generation_only(ikat.llm("recorded:sample"), given)
     ikat.run({"answers": system}, "ikat:sample", out=tmp_path / "runs")
-    first, second = (
-        ikat.runs.RunFolder(tmp_path / "runs" / name) for name in ("human_qr", "answers")
-    )
+    first = ikat.runs.RunFolder(tmp_path / "runs" / "human_qr")
+    second = ikat.runs.RunFolder(tmp_path / "runs" / "answers")
     assert second.results()[["qid", "docno", "rank"]].equals(
         first.results()[["qid", "docno", "rank"]]
     )
-    assert all(turn["response"] and len(turn["used"]) == 5 for turn in second.turns())
+    for turn in second.turns():
+        assert turn["response"]
+        assert len(turn["used"]) == 5
 
 
 @pytest.mark.parametrize("index", [[7, 7, 7], ["x", "y", "z"]])
 def test_a_frame_is_given_like_its_run_file(path, index):
     shuffled = RUN.sample(frac=1, random_state=2).drop(columns="rank").set_axis(index)
-    found, expected = ikat.GivenRanking(shuffled)(TURNS), ikat.GivenRanking(path)(TURNS)
+    found = ikat.GivenRanking(shuffled)(TURNS)
+    expected = ikat.GivenRanking(path)(TURNS)
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     given = ikat.GivenRanking(shuffled)
     assert given == ikat.GivenRanking(RUN)  # the same rows

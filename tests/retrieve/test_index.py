@@ -46,7 +46,10 @@ def build(model):
 def alone(build, tmp_path_factory):
     """Kind -> what its index finds that is alone in a folder."""
     folder = tmp_path_factory.mktemp("alone")
-    return {kind: of(folder / kind).retriever()(ASKED) for kind, of in build.items()}
+    found = {}
+    for kind, build_alone in build.items():
+        found[kind] = build_alone(folder / kind).retriever()(ASKED)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -109,11 +112,13 @@ def test_a_package_has_one_kind_and_opens_as_that(together, tmp_path, alone):
 
 
 def test_words_are_meant_where_there_are_several_or_it_is_said(together, build, tmp_path):
-    one, path = str(build["bm25"](tmp_path / "i").path), together.path
-    assert [type(ikat.Index(path).open(kind)).__name__ for kind in together.kinds] == [
-        "PassageIndex",
-        "SpladeIndex",
-        "DenseIndex",
+    one = str(build["bm25"](tmp_path / "i").path)
+    path = together.path
+    opened = [ikat.Index(path).open(kind) for kind in together.kinds]
+    assert [type(index) for index in opened] == [
+        ikat.PassageIndex,
+        ikat.SpladeIndex,
+        ikat.DenseIndex,
     ]
     assert type(ikat.Index(one).open()) is type(ikat.Index(path).open()) is ikat.PassageIndex
     vectors = str(build["splade"](tmp_path / "vectors").path)

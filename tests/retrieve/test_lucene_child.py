@@ -60,8 +60,9 @@ class Searcher:
         answers = {}
         for query, number in zip(queries, numbers, strict=True):
             if query not in self.unanswered:
-                hits = [SimpleNamespace(docid=f"{query}{rank}", score=-rank) for rank in (0, 1)]
-                answers[number] = [] if query == "nothing" else hits[:depth]
+                first = SimpleNamespace(docid=f"{query}0", score=0)
+                second = SimpleNamespace(docid=f"{query}1", score=-1)
+                answers[number] = [] if query == "nothing" else [first, second][:depth]
         return answers
 
 

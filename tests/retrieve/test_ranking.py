@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieve.query_frames import queries
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, SpladeRetriever
@@ -40,14 +41,18 @@ def test_a_ranking_comes_back_bit_for_bit_or_not_at_all(docnos, searched, wanted
 
 
 def test_only_what_is_not_known_deep_enough_is_searched():
-    cache, calls = Cache(), []
+    cache = Cache()
+    calls = []
 
     def search(queries):
         calls.append(queries)
-        return [
-            ranking(*(f"{query}{place}" for place in range(depth if query != "none" else 0)))
-            for query in queries
-        ]
+        rankings = []
+        for query in queries:
+            if query == "none":
+                rankings.append(ranking())
+            else:
+                rankings.append(ranking(*[f"{query}{place}" for place in range(depth)]))
+        return rankings
 
     def once(*queries):
         coded = {"encode": partial(packed, depth=depth), "decode": partial(unpacked, depth=depth)}
@@ -77,10 +82,15 @@ def test_only_what_is_not_known_deep_enough_is_searched():
 # BM25 and SPLADE
 
 WORDS = ["tea", "tram", "river", "garden", "mint", "sage", "coffee", "oats"]
-CORPUS = [
-    {"docno": f"d{n:02}", "text": " ".join(WORDS[n * k % 8] for k in range(1, 2 + n % 7))}
-    for n in range(60)
-]
+
+
+def passage(number):
+    """A passage of one to seven words, each as far behind the last as the number says."""
+    words = [WORDS[number * step % 8] for step in range(1, 2 + number % 7)]
+    return {"docno": f"d{number:02}", "text": " ".join(words)}
+
+
+CORPUS = [passage(number) for number in range(60)]
 
 
 @pytest.fixture(scope="module")
@@ -104,25 +114,16 @@ def searched(monkeypatch):
     return queries
 
 
-def frame(*queries, **columns):
-    return pd.DataFrame(
-        {"qid": [f"q{number}" for number in range(len(queries))], "query": list(queries)},
-        dtype=object,
-    ).assign(**columns)
-
-
 def test_rows_that_ask_the_same_are_answered_alike_by_one_search(index, searched):
-    found = index.bm25()(frame("tea mint", "river", "tea mint"))
+    found = index.bm25()(queries("tea mint", "river", "tea mint"))
     assert sorted(searched) == ["river", "tea mint"]
-    first, last = (
-        found[found["qid"] == qid].drop(columns="qid").reset_index(drop=True)
-        for qid in ("q0", "q2")
-    )
-    pd.testing.assert_frame_equal(first, last)
+    first = found[found["qid"] == "q0"].drop(columns="qid")
+    last = found[found["qid"] == "q2"].drop(columns="qid")
+    pd.testing.assert_frame_equal(first.reset_index(drop=True), last.reset_index(drop=True))
 
 
 def test_what_is_remembered_is_what_would_be_searched(index, searched, monkeypatch):
-    asking = frame("tea mint mint", "river zzzz", "zzzz mint")
+    asking = queries("tea mint mint", "river zzzz", "zzzz mint")
     weighted = asking.assign(
         query_toks=[{"tea": 0.3, "mint": 1.1}, {"river": 2.0}, {"mint": 0.1, "tea": 0.1}]
     )
@@ -132,23 +133,23 @@ def test_what_is_remembered_is_what_would_be_searched(index, searched, monkeypat
         index.bm25(k1=1.2, b=0.75),
         index.bm25(num_results=9),
     ):
-        for queries in (asking, weighted):
-            remembered = [retriever(queries) for _ in range(2)][1]
+        for asked in (asking, weighted):
+            remembered = [retriever(asked) for _ in range(2)][1]
             with monkeypatch.context() as patch:
                 patch.setattr("pyterrier_ikat.store.cache._opened", {})
-                pd.testing.assert_frame_equal(remembered, retriever(queries), check_exact=True)
+                pd.testing.assert_frame_equal(remembered, retriever(asked), check_exact=True)
     assert (
         len(searched) == 2 * 6 + 4 * 6
     )  # those of k1=0.9, b=0.4 and of 1.2, 0.75 once; and each again without a memory
 
 
 def test_weights_are_equal_in_any_order_but_not_to_their_text(index, searched):
-    index.bm25()(frame("x").assign(query_toks=[{"tea": 1.0, "mint": 2.0}]))
-    index.bm25()(frame("y").assign(query_toks=[{"mint": 4.0, "tea": 2.0}]))
+    index.bm25()(queries("x").assign(query_toks=[{"tea": 1.0, "mint": 2.0}]))
+    index.bm25()(queries("y").assign(query_toks=[{"mint": 4.0, "tea": 2.0}]))
     assert searched == [{"mint": 10000, "tea": 5000}]
-    (weights,) = index.bm25().queries(frame("x").assign(query_toks=[{"tea": 1.0}]))
-    index.bm25()(frame(json.dumps(weights.query)))
-    index.bm25()(frame("z").assign(query_toks=[{"tea": 1.0}]))
+    (weights,) = index.bm25().queries(queries("x").assign(query_toks=[{"tea": 1.0}]))
+    index.bm25()(queries(json.dumps(weights.query)))
+    index.bm25()(queries("z").assign(query_toks=[{"tea": 1.0}]))
     assert len(searched) == 3
 
 
@@ -157,16 +158,16 @@ def test_another_index_of_the_same_words_is_searched_for_itself(index, searched,
     more = ikat.PassageIndex(tmp_path / "j").index([*CORPUS, {"docno": "e", "text": "tea"}])
     assert len({index.fingerprint(), other.fingerprint(), more.fingerprint()}) == 3
     for one in (index, other, more, index):
-        one.bm25()(frame("tea"))
+        one.bm25()(queries("tea"))
     assert len(searched) == 3
-    assert "e" in set(more.bm25()(frame("tea"))["docno"])
+    assert "e" in set(more.bm25()(queries("tea"))["docno"])
 
 
 def test_a_file_remembers_for_another_process(index, searched, tmp_path, monkeypatch):
-    first = index.bm25(cache=tmp_path / "c")(frame("tea mint", "river"))
+    first = index.bm25(cache=tmp_path / "c")(queries("tea mint", "river"))
     monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
     pd.testing.assert_frame_equal(
-        index.bm25(cache=tmp_path / "c")(frame("tea mint", "river")), first
+        index.bm25(cache=tmp_path / "c")(queries("tea mint", "river")), first
     )
     assert len(searched) == 2
 
@@ -185,16 +186,16 @@ def test_a_file_remembers_for_another_process(index, searched, tmp_path, monkeyp
 )
 def test_every_weight_of_a_query_is_a_finite_number(index, toks):
     with pytest.raises(ikat.DataError, match=r"query_toks of q0 is .*: give a dict of terms"):
-        index.bm25()(frame("x").assign(query_toks=[toks]))
+        index.bm25()(queries("x").assign(query_toks=[toks]))
 
 
 def test_weights_of_one_word_are_added_and_rounded(index):
     toks = {"Tea": 1.0, "tea": 1.0, "mint": 0.33339, "sage": 1e-9}
-    [query] = index.bm25().queries(frame("x").assign(query_toks=[toks]))
+    [query] = index.bm25().queries(queries("x").assign(query_toks=[toks]))
     assert query.query == {"mint": 3334, "tea": 20_000}
     assert query.unit == pytest.approx(1e-4)
 
 
 def test_terms_that_are_numbers_are_searched_as_texts(index):
-    [query] = index.bm25().queries(frame("x").assign(query_toks=[{5: 2.0, "tea": 1}]))
+    [query] = index.bm25().queries(queries("x").assign(query_toks=[{5: 2.0, "tea": 1}]))
     assert query.query == {"5": 10_000, "tea": 5000}

@@ -9,8 +9,8 @@ import pickle
 import socket
 from pathlib import Path
 
-import pandas as pd
 import pytest
+from retrieve.query_frames import turns
 from search_server import answering, self_signed, slowly
 
 import pyterrier_ikat as ikat
@@ -19,11 +19,6 @@ from pyterrier_ikat.retrieve.server_forms import FORMS, Search
 
 ROUTIR = json.loads(Path(__file__).with_name("routir_0.0.2.json").read_text())["answers"]
 KEY = "sk-planted-0123456789"
-
-
-def turns(*queries):
-    qids = [f"1_{number}" for number in range(1, len(queries) + 1)]
-    return pd.DataFrame({"qid": qids, "query": list(queries)})
 
 
 def rows(results):
@@ -122,9 +117,10 @@ def test_our_form_sends_batches_depth_and_parameters():
     assert results["text"].tolist()[1] == "About mint."
     sent = [request["body"] for request in server.requests if request["body"]]
     # at most 16,000 passages a call; a blank query isn't sent, an equal one once
+    options = {"k": 5000, "k1": 1.2, "b": 0.75, "texts": True}
     assert sorted(sent, key=lambda body: -len(body["queries"])) == [
-        {"queries": queries, "k": 5000, "k1": 1.2, "b": 0.75, "texts": True}
-        for queries in (["tea", "mint", "rooibos"], ["coffee"])
+        {"queries": ["tea", "mint", "rooibos"], **options},
+        {"queries": ["coffee"], **options},
     ]
 
 

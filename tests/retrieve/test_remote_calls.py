@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import pandas as pd
 import pyterrier as pt
 import pytest
+from retrieve.query_frames import turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.frame import NoResultWarning, column
+from pyterrier_ikat.conversations.frame import NoResultWarning
 from pyterrier_ikat.errors import IkatError
 from pyterrier_ikat.retrieve import ServerError
 from pyterrier_ikat.retrieve.remote import UNTOLD, _packed, _unpacked
@@ -57,11 +57,6 @@ def server(monkeypatch):
     monkeypatch.setattr(Caller, "answers", lambda caller, calls: server.answers(caller, calls))
     monkeypatch.setattr(result_cache, "_opened", {})
     return server
-
-
-def turns(*queries):
-    qids = [f"1_{number}" for number in range(1, len(queries) + 1)]
-    return pd.DataFrame({"qid": qids, "query": column(queries)})
 
 
 def test_a_result_has_the_servers_passages_for_each_row(server):

@@ -8,6 +8,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from retrieve.plain import lucene, plain_bm25, robertson
+from retrieve.query_frames import queries
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import BM25, NoResultWarning
@@ -38,12 +39,6 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def index(folder):
     return ikat.PassageIndex(folder)
-
-
-def queries(*texts, **columns):
-    return pd.DataFrame(
-        {"qid": [f"q{number}" for number in range(len(texts))], "query": list(texts)}, dtype=object
-    ).assign(**columns)
 
 
 @pytest.mark.parametrize(
@@ -96,10 +91,8 @@ def test_results_keep_query_order_with_columns_and_text(index):
         "text",
     ]
     assert found["text"].tolist() == [TEXTS[docno] for docno in found["docno"]]
-    assert all(
-        value is histories[int(qid[1])]
-        for qid, value in zip(found["qid"], found["qhistory"], strict=True)
-    )
+    for qid, history in zip(found["qid"], found["qhistory"], strict=True):
+        assert history is histories[int(qid[1])]
     for _, rows in found.groupby("qid"):
         assert rows["rank"].tolist() == list(range(len(rows)))
     assert found.dtypes[["qid", "query", "docno", "text"]].eq(object).all()
@@ -169,7 +162,8 @@ def test_indexing_and_searching_print_nothing_on_stdout(tmp_path, capfd):
 
 
 def test_parameters_set_later_are_those_searched_with(index):
-    tuned, asked = index.bm25(), pd.DataFrame({"qid": ["1"], "query": ["tea caffeine"]})
+    tuned = index.bm25()
+    asked = pd.DataFrame({"qid": ["1"], "query": ["tea caffeine"]})
     before = tuned(asked)
     tuned.set_parameter("k1", 0.1)  # as pt.GridSearch does
     tuned.set_parameter("b", 0.0)
@@ -284,24 +278,30 @@ def mini(shared, tmp_path_factory):
 def test_query_formulations_on_real_passages_rank_as_measured(mini):
     """nDCG@10 over 280 turns and 700 passages: raw utterances .293, manual rewrites .497."""
     data, bm25 = mini
-    topics, qrels = data.get_topics("manual"), data.get_qrels()
+    topics = data.get_topics("manual")
+    qrels = data.get_qrels()
     relevant = set(zip(qrels["qid"], qrels["docno"], strict=True))
-    ideal = {
-        qid: sum(1 / math.log2(place + 2) for place in range(min(count, 10)))
-        for qid, count in Counter(qrels["qid"]).items()
-    }
+    ideal = {}
+    for qid, count in Counter(qrels["qid"]).items():
+        ideal[qid] = sum(1 / math.log2(place + 2) for place in range(min(count, 10)))
 
     def ndcg(frame):
-        top, gains = (bm25 % 10)(frame), Counter()
+        top = (bm25 % 10)(frame)
+        gains = Counter()
         for qid, docno, rank in zip(top["qid"], top["docno"], top["rank"], strict=True):
             gains[qid] += ((qid, docno) in relevant) / math.log2(rank + 2)
         return sum(gains[qid] / ideal[qid] for qid in ideal) / len(ideal)
 
     assert len(ideal) == 280
     assert ndcg(topics) == pytest.approx(0.293, abs=0.001)
-    whole, cut = bm25(topics), (bm25 % 100)(topics)  # passages that tie at the cut go by docno too
+    whole = bm25(topics)
+    cut = (bm25 % 100)(topics)  # passages that tie at the cut go by docno too
     assert cut["docno"].tolist() == whole.loc[whole["rank"] < 100, "docno"].tolist()
     assert ndcg(ikat.ManualRewrite()(topics)) == pytest.approx(0.4965, abs=0.0005)
+
+
+def first_ten(scores):
+    return set(sorted(scores, key=lambda docno: (-scores[docno], docno))[:10])
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.retrieve.NoResultWarning")
@@ -312,24 +312,17 @@ def test_lucenes_idf_shares_94_percent_of_the_real_first_ten(mini):
         *data.get_topics("manual")["qresolved"][::14],
         *data.get_answers()["gold_answer"][::14],
     ]
-    found, texts = (
-        bm25(queries(*asked)),
-        {passage["docno"]: passage["text"] for passage in data.get_corpus_iter(verbose=False)},
-    )
+    found = bm25(queries(*asked))
+    texts = {passage["docno"]: passage["text"] for passage in data.get_corpus_iter(verbose=False)}
     shared = 0
     for number, query in enumerate(asked):
         rows = found[found["qid"] == f"q{number}"]
-        exact, of_lucene = (
-            plain_bm25(texts, query, 0.9, 0.4, idf=idf) for idf in (robertson, lucene)
-        )
+        exact = plain_bm25(texts, query, 0.9, 0.4, idf=robertson)
+        of_lucene = plain_bm25(texts, query, 0.9, 0.4, idf=lucene)
         assert dict(zip(rows["docno"], rows["score"], strict=True)) == pytest.approx(
             exact, rel=1e-4, abs=1e-4
         )
-        firsts = [
-            set(sorted(scores, key=lambda docno: (-scores[docno], docno))[:10])
-            for scores in (exact, of_lucene)
-        ]
-        shared += len(firsts[0] & firsts[1])
+        shared += len(first_ten(exact) & first_ten(of_lucene))
     assert shared / (10 * len(asked)) == pytest.approx(0.94, abs=0.005)
 
 

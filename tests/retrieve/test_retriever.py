@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from retrieve.query_frames import turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.conversations.frame import NoResultWarning, column
+from pyterrier_ikat.conversations.frame import NoResultWarning
 from pyterrier_ikat.errors import IkatError
 from pyterrier_ikat.operator import with_fields
 from pyterrier_ikat.retrieve.rankings import Ranking, as_ranking, packed, rank_past_ties, sort_ties
@@ -78,11 +79,6 @@ def _empty_memory(monkeypatch):
 @pytest.fixture
 def index():
     return FixedIndex()
-
-
-def turns(*queries, **columns):
-    qids = [f"1_{number}" for number in range(1, len(queries) + 1)]
-    return pd.DataFrame({"qid": qids, "query": column(queries), **columns})
 
 
 def test_a_result_has_texts_ranks_and_scores_by_the_scale(index):

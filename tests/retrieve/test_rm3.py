@@ -12,6 +12,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieve.query_frames import queries
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
@@ -37,13 +38,8 @@ def index(tmp_path_factory):
 
 
 def asked(*toks, **columns):
-    frame = pd.DataFrame(
-        {
-            "qid": [f"q{number}" for number in range(len(toks))],
-            "query": column(["no such words"] * len(toks)),
-        }
-    )
-    return frame.assign(query_toks=column(toks), **columns)
+    texts = ["no such words"] * len(toks)
+    return queries(*texts, query_toks=column(toks), **columns)
 
 
 def scores(found, qid="q0"):
@@ -53,12 +49,11 @@ def scores(found, qid="q0"):
 
 def results(*rows):
     """A result frame of (qid, query, score, text) rows, ranked in the given order."""
-    frame = pd.DataFrame(rows, columns=["qid", "query", "score", "text"], dtype=object).astype(
-        {"score": "float64"}
-    )
-    return frame.assign(
-        docno=[f"d{number}" for number in range(len(rows))], rank=frame.groupby("qid").cumcount()
-    )
+    frame = pd.DataFrame(rows, columns=["qid", "query", "score", "text"], dtype=object)
+    frame["score"] = frame["score"].astype("float64")
+    frame["docno"] = [f"d{number}" for number in range(len(rows))]
+    frame["rank"] = frame.groupby("qid").cumcount()
+    return frame
 
 
 def plain_rm3(query, passages, scores, fb_terms, weight):
@@ -156,16 +151,13 @@ def test_terms_of_weight_1_score_like_the_words_of_a_query(index):
     )
 )
 def test_a_score_is_the_weighted_sum_of_its_terms(index, toks):
-    alone = {
-        term: scores(index.bm25()(pd.DataFrame({"qid": ["q0"], "query": [term]})))
-        for term in toks
-        if term != "zzz"
-    }
+    known = [term for term in toks if term != "zzz"]
     expected = Counter()
-    for term, found in alone.items():
-        for docno, score in found.items():
+    for term in known:
+        alone = scores(index.bm25()(queries(term)))
+        for docno, score in alone.items():
             expected[docno] += toks[term] * score
-    if alone:
+    if known:
         found = scores(index.bm25()(asked(toks)))
         assert found == pytest.approx(expected, abs=1e-3 * max(toks.values()))
         assert set(found) == set(expected)
@@ -205,25 +197,17 @@ def test_what_is_not_a_dict_of_weights_is_named(index, toks):
 @pytest.mark.linux
 def test_our_stop_words_are_those_that_pisa_drops(tmp_path):
     lists = json.loads(files("pyterrier_ikat.retrieve").joinpath("stopwords.json").read_text())
-    words = sorted({word for texts in lists.values() for word in texts.split() if "-" not in word})
-    index = ikat.PassageIndex(tmp_path / "i").index(
-        [{"docno": "d", "text": " ".join([*words, "tram"])}], engine="pisa", stops="none"
-    )
-    asked = pd.DataFrame({"qid": [*words, "tram"], "query": [*words, "tram"]})
+    stop_words = set()
+    for text in lists.values():
+        stop_words.update(word for word in text.split() if "-" not in word)
+    words = [*sorted(stop_words), "tram"]
+    passage = {"docno": "d", "text": " ".join(words)}
+    index = ikat.PassageIndex(tmp_path / "i").index([passage], engine="pisa", stops="none")
     for stops in ("lucene", "terrier", "none"):
-        rankings = (
-            PisaBM25(index.opened().folder, {"stops": stops})
-            .at(0.9, 0.4)
-            .rankings(asked["query"].tolist(), 10)
-        )
-        found = {
-            word for word, ranking in zip(asked["qid"], rankings, strict=True) if ranking.docnos
-        }
-        assert found == {
-            word
-            for word in asked["qid"]
-            if not stop_terms(stops, "porter2").issuperset(tokenize(word, "porter2"))
-        }
+        bm25 = PisaBM25(index.opened().folder, {"stops": stops}).at(0.9, 0.4)
+        for word, ranking in zip(words, bm25.rankings(words, 10), strict=True):
+            dropped = set(tokenize(word, "porter2")) <= stop_terms(stops, "porter2")
+            assert (ranking.docnos == []) == dropped
 
 
 def test_passages_without_feedback_terms_leave_the_query_alone():

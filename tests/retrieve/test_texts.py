@@ -18,12 +18,8 @@ DOCNOS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"]
 
 
 def reading(texts):
-    return read_corpus(
-        [
-            {"docno": docno, "text": text}
-            for docno, text in (texts.items() if isinstance(texts, dict) else texts)
-        ]
-    )
+    """Read a corpus of docnos and texts: a dict or pairs."""
+    return read_corpus([{"docno": docno, "text": text} for docno, text in dict(texts).items()])
 
 
 @pytest.fixture
@@ -45,7 +41,8 @@ def test_any_texts_come_back_whether_stored_at_once_or_added(tmp_path_factory, t
     added = {docno: text for docno, text in more.items() if docno not in texts}
     store.add(reading({**added, **texts}))
     store.close()
-    store, every = TextStore(folder), texts | added
+    store = TextStore(folder)
+    every = texts | added
     asked = data.draw(st.lists(st.sampled_from(list(every))))
     assert store.read(asked) == [every[docno] for docno in asked]
     assert list(store.passages()) == list(every.items())
@@ -88,15 +85,13 @@ def test_killed_write_keeps_old_passages_and_a_rerun_stores_all(tmp_path, there)
 
 
 def test_text_that_mimics_the_next_passage_has_another_checksum(tmp_path):
-    parts, alike = (
-        [],
-        (
-            {"a": "x", "b": "y"},
-            {"a": "x\nb\n1\ny"},
-            {"a": "xb\n1\ny"},
-            {"a": "xy", "b": ""},
-            {"a": "", "b": "xy"},
-        ),
+    parts = []
+    alike = (
+        {"a": "x", "b": "y"},
+        {"a": "x\nb\n1\ny"},
+        {"a": "xb\n1\ny"},
+        {"a": "xy", "b": ""},
+        {"a": "", "b": "xy"},
     )
     for number, texts in enumerate(alike):
         (tmp_path / str(number)).mkdir()
@@ -120,12 +115,15 @@ def test_threads_read_together_where_nothing_can_be_written(store, tmp_path):
     texts = {f"d{number}": f"tea {number}" for number in range(300)}
     store.write(reading(texts))
     (tmp_path / "texts.db").chmod(0o444)
-    shared, together = TextStore(tmp_path), threading.Barrier(8)
+    shared = TextStore(tmp_path)
+    together = threading.Barrier(8)
 
     def read(start):
         together.wait()
         asked = [f"d{number}" for number in range(start, 300, 3)]
-        return all(shared.read(asked) == [texts[docno] for docno in asked] for _ in range(20))
+        expected = [f"tea {number}" for number in range(start, 300, 3)]
+        for _ in range(20):
+            assert shared.read(asked) == expected
 
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(read, range(8)))
+        list(pool.map(read, range(8)))

@@ -53,7 +53,8 @@ def doubled(cache, numbers, compute, at_once=2, **coding):
 
 
 def test_missing_values_are_computed_in_parts_and_kept():
-    cache, doubles = Cache(), Doubles()
+    cache = Cache()
+    doubles = Doubles()
     assert doubled(cache, [3, 1, 4, 2, 5], doubles) == {3: 6, 1: 2, 4: 8, 2: 4, 5: 10}
     assert doubles.parts == [[3, 1], [4, 2], [5]]
     assert doubled(cache, [6, 1, 5], doubles) == {6: 12, 1: 2, 5: 10}
@@ -63,7 +64,8 @@ def test_missing_values_are_computed_in_parts_and_kept():
 
 
 def test_a_value_without_bytes_is_given_and_not_kept():
-    cache, doubles = Cache(), Doubles()
+    cache = Cache()
+    doubles = Doubles()
     encode = lambda value: None if value == 2 else str(value).encode()  # noqa: E731
     for _ in range(2):
         assert doubled(cache, [1, 2], doubles, encode=encode) == {1: 2, 2: 4}
@@ -71,7 +73,8 @@ def test_a_value_without_bytes_is_given_and_not_kept():
 
 
 def test_bytes_that_give_no_value_are_computed_again():
-    cache, doubles = Cache(), Doubles()
+    cache = Cache()
+    doubles = Doubles()
     cache.put({KEYS[1]: b"old", KEYS[2]: b"0"})
     decode = lambda content: None if content == b"old" else int(content)  # noqa: E731
     assert doubled(cache, [1, 2], doubles, decode=decode) == {1: 2, 2: 0}
@@ -80,7 +83,8 @@ def test_bytes_that_give_no_value_are_computed_again():
 
 
 def test_parts_before_a_failure_are_kept():
-    cache, doubles = Cache(), Doubles(fails_at=4)
+    cache = Cache()
+    doubles = Doubles(fails_at=4)
     with pytest.raises(ZeroDivisionError):
         doubled(cache, [1, 2, 3, 4, 5], doubles)
     assert set(cache.get(KEYS)) == {KEYS[1], KEYS[2]}
@@ -220,7 +224,8 @@ def test_what_a_removed_database_left_beside_it_goes(tmp_path):
 
 
 def test_one_thread_at_a_time_has_the_connection(tmp_path):
-    cache, other = Cache(tmp_path / "c", KEEP), []
+    cache = Cache(tmp_path / "c", KEEP)
+    other = []
     with cache.connection() as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("INSERT INTO cache VALUES (?, ?)", (KEYS[0], b"0"))
@@ -251,7 +256,8 @@ def test_parts_of_a_digest_count_as_their_bytes():
 
 
 def test_a_value_without_a_byte_is_kept():
-    cache, doubles = Cache(), Doubles()
+    cache = Cache()
+    doubles = Doubles()
     for _ in range(2):
         coding = {"encode": lambda value: b"", "decode": lambda content: 2}
         assert doubled(cache, [1], doubles, **coding) == {1: 2}

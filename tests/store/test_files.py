@@ -56,7 +56,8 @@ def test_rights_are_those_of_the_umask(tmp_path):
 
 
 def test_the_content_is_on_the_disk_before_the_file_has_its_name(tmp_path, monkeypatch):
-    path, flushed = tmp_path / "figures.txt", []
+    path = tmp_path / "figures.txt"
+    flushed = []
 
     def fsync(descriptor):
         about = os.fstat(descriptor)
@@ -135,7 +136,9 @@ def test_a_lock_is_held_by_one_and_is_gone_afterwards(tmp_path):
 
 
 def test_folders_are_locked_together_or_not_at_all(tmp_path):
-    one, two, new = tmp_path / "one", tmp_path / "two", tmp_path / "new" / "three"
+    one = tmp_path / "one"
+    two = tmp_path / "two"
+    new = tmp_path / "new" / "three"
     with hold_lock(tmp_path / ".two.lock"):
         with (
             pytest.raises(UsageError, match=f"{two} is being made by process {os.getpid()}"),
@@ -182,7 +185,8 @@ def test_a_file_of_an_error_is_the_one_that_was_to_be_written(tmp_path):
 
 def test_what_was_put_into_a_folder_is_flushed_with_it(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("a")
-    flushed, descriptors = [], []
+    flushed = []
+    descriptors = []
 
     def fsync(descriptor):
         flushed.append(os.fstat(descriptor).st_ino)

@@ -52,6 +52,11 @@ def replace_by_a_cache(place):
     other.close()
 
 
+def remove_both_beside(place):
+    place.with_name("llm.sqlite-wal").unlink()
+    place.with_name("llm.sqlite-shm").unlink()
+
+
 MISHAPS = {
     "removed": lambda place: place.unlink(),
     "removed with all beside it": remove_all,
@@ -62,9 +67,7 @@ MISHAPS = {
     "its folder removed": lambda place: shutil.rmtree(place.parent),
     "its log removed": lambda place: place.with_name("llm.sqlite-wal").unlink(),
     "its shared memory removed": lambda place: place.with_name("llm.sqlite-shm").unlink(),
-    "both beside it removed": lambda place: [
-        place.with_name(f"llm.sqlite{end}").unlink() for end in ("-wal", "-shm")
-    ],
+    "both beside it removed": remove_both_beside,
 }
 
 
@@ -108,7 +111,8 @@ def test_what_can_not_be_written_stays_until_it_can(place):
     place.unlink()
     cache.put({KEYS[11]: VALUES[KEYS[11]]})
     cache.close()
-    assert later(place) == {key: VALUES[key] for key in (*KEYS[:10], KEYS[11])}
+    kept = [*KEYS[:10], KEYS[11]]
+    assert later(place) == {key: VALUES[key] for key in kept}
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.store.cache.CacheMovedWarning")
@@ -136,7 +140,8 @@ def test_removed_file_opens_anew_and_holders_add_what_they_have(place, mishap):
 
 
 def test_models_of_a_process_share_what_they_have_open(place):
-    one, other = CompletionCache(place), CompletionCache(place)
+    one = CompletionCache(place)
+    other = CompletionCache(place)
     one.put("a", TEA)
     for end in ("-wal", "-shm"):
         place.with_name(place.name + end).unlink()

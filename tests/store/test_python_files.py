@@ -171,7 +171,8 @@ def test_files_of_one_name_are_two_and_home_is_known(folder, monkeypatch):
     for number, name in enumerate(("a", "b")):
         (folder / name).mkdir()
         (folder / name / "mine.py").write_text(f"depth = {number}\n")
-    first, second = load(folder / "a"), load_python("~/b/mine.py", "a method")
+    first = load(folder / "a")
+    second = load_python("~/b/mine.py", "a method")
     assert (first.depth, second.depth) == (0, 1)
     assert load(folder / "a") is first
     assert first.__file__ == str(folder / "a" / "mine.py")

@@ -15,7 +15,9 @@ from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.store import cache as result_cache
 from pyterrier_ikat.store.cache import Cache, digest, open_cache
 
-A, B, C = digest("a"), digest("b"), digest("c")
+A = digest("a")
+B = digest("b")
+C = digest("c")
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -48,7 +50,8 @@ def test_a_file_is_bounded_and_what_was_put_longest_ago_goes(tmp_path, caplog):
     cache = Cache(tmp_path / "results.sqlite", max_bytes=1 << 20)
     keys = [digest(str(number)) for number in range(2000)]
     for start in range(0, 2000, 50):
-        cache.put({key: bytes(1000) for key in keys[start : start + 50]} | {A: b"put again"})
+        items = dict.fromkeys(keys[start : start + 50], bytes(1000))
+        cache.put({**items, A: b"put again"})
     cache.close()
     known = cache.get(keys)
     assert set(known) == set(keys[-len(known) :])
@@ -73,10 +76,11 @@ def test_what_is_revised_is_revised_by_one_at_a_time(cache):
     def one_more(known):
         return {A: b"%d" % (int(known.get(A, b"0")) + 1)}
 
-    threads = [
-        threading.Thread(target=lambda: [cache.revise([A, B], one_more) for _ in range(25)])
-        for _ in range(4)
-    ]
+    def revise():
+        for _ in range(25):
+            cache.revise([A, B], one_more)
+
+    threads = [threading.Thread(target=revise) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -86,7 +90,8 @@ def test_what_is_revised_is_revised_by_one_at_a_time(cache):
 
 @pytest.mark.linux
 def test_two_processes_revise_one_file(tmp_path):
-    path, together = tmp_path / "results.sqlite", multiprocessing.get_context("fork").Barrier(2)
+    path = tmp_path / "results.sqlite"
+    together = multiprocessing.get_context("fork").Barrier(2)
 
     def revise():
         cache = Cache(path)
@@ -113,7 +118,9 @@ def test_a_forked_process_opens_the_file_anew(tmp_path):
 
 @pytest.mark.linux
 def test_what_a_fork_puts_stays_when_its_parent_closes_the_file(tmp_path):
-    cache, (heard, say), (told, tell) = Cache(tmp_path / "results.sqlite"), os.pipe(), os.pipe()
+    cache = Cache(tmp_path / "results.sqlite")
+    heard, say = os.pipe()
+    told, tell = os.pipe()
     cache.put({A: b"1"})
     child = os.fork()
     if child == 0:
