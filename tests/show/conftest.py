@@ -1,15 +1,17 @@
-"""Two runs on the bundled sample, small enough to be worked out by hand."""
+"""Runs and logs small enough to be worked out by hand; plots are closed."""
 
 import shutil
 
 import pytest
+from small_dialogues import write_logs
 from small_runs import DOCNOS, ranking
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.evaluation import per_turn
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.runs import RunFolder
+from pyterrier_ikat.llms.ledger import Spend
+from pyterrier_ikat.runs import Log, RunFolder, Turn
 
 
 @pytest.fixture
@@ -70,6 +72,37 @@ def folders(tmp_path, written):
     for name in ("plain", "full"):
         copies.append(RunFolder(shutil.copytree(written / name, tmp_path / name)))
     return copies
+
+
+@pytest.fixture
+def close_all():
+    """Close the figures that a test leaves open."""
+    from matplotlib import pyplot
+
+    yield
+    pyplot.close("all")
+
+
+@pytest.fixture
+def log_of_users(tmp_path):
+    """Makes a log of a system, with a conversation of a turn for each of its users."""
+
+    def make(name, *users, kind="simulated", players=None):
+        made = Log.create(tmp_path / name, {"kind": kind, "system": f"{name}()"})
+        for user in users:
+            made.begin(user, user)
+            more = {"players": players} if players else {}
+            spend = Spend(1, prompt_tokens=10, cost=0.25)
+            made.append(Turn(1, "?", "!", seconds=2.0, spend=spend, session=user, more=more))
+        return made
+
+    return make
+
+
+@pytest.fixture
+def log_folders(tmp_path):
+    """The folders of the logs of two systems."""
+    return write_logs(tmp_path)
 
 
 def _write(path, topics, results, qrels, ledger):

@@ -5,6 +5,7 @@ import itertools
 import pandas as pd
 import pyterrier as pt
 import pytest
+from small_runs import best_first
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
@@ -149,6 +150,37 @@ def test_only_the_first_passages_and_turns_are_compared():
         assert advice.pairs["differ"].item() == pytest.approx((depth > 2) / 3)
         assert (len(advice.turns), advice.depth) == (2, depth)
         assert f"--turns {','.join(advice.turns)}" in str(advice)
+
+
+def test_advice_says_what_was_compared_and_how_to_judge():
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
+    finds = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
+    teas = pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0))
+    advice = ikat.advise(turns, {"a": finds, "b": teas}, depth=4, first=1)
+    text = str(advice)
+    assert "overlap of the first 4 passages; differ: other first 3;" in " ".join(text.split())
+    assert text.endswith("Judge first: ikat judge RUN... --turns 1_2")
+    for options in ({"depth": 0}, {"first": 0}):
+        with pytest.raises(UsageError, match="=0: give 1 or more"):
+            ikat.advise(turns, {"a": finds, "b": teas}, **options)
+    with pytest.raises(UsageError, match=r"no system uses texts=\.\.\.: omit it"):
+        ikat.advise(turns, {"a": finds, "b": teas}, texts="no such")
+
+
+def that_finds(found):
+    return pt.apply.generic(lambda rows: rows.merge(found, on="qid"))
+
+
+def test_advice_is_by_default_on_ten_passages_and_twenty_turns():
+    turns = pd.DataFrame({"qid": [f"1_{n}" for n in range(22)], "query": "tea"})
+    docnos = [f"d{n}" for n in range(12)]
+    first = best_first(dict.fromkeys(turns["qid"], docnos))
+    other = best_first(dict.fromkeys(turns["qid"], [*docnos[:10], "x10", "x11"]))
+    systems = {"a": that_finds(first), "b": that_finds(other)}
+    advice = ikat.advise(turns, systems)
+    assert advice.pairs.values.tolist() == [["a", "b", 1.0, 0.0]]
+    assert (advice.depth, len(advice.turns)) == (10, 20)
+    assert ikat.advise(turns, systems, depth=12).pairs["overlap"].item() == pytest.approx(10 / 12)
 
 
 def test_a_single_system_has_nothing_to_be_compared_with():

@@ -1,4 +1,4 @@
-"""Plots: what is drawn where, what the axes and legends tell, and what the files hold."""
+"""Plots: systems at their costs, the axes that they are drawn on, their styles and files."""
 
 import re
 import sys
@@ -6,123 +6,22 @@ import sys
 import matplotlib
 import pandas as pd
 import pytest
+from small_plots import bars, evaluated, figures, legend
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import breakdown
 from pyterrier_ikat.llms import Ledger
-from pyterrier_ikat.show.plots import (
-    plot_breakdown,
-    plot_cost,
-    save_plot,
-)
+from pyterrier_ikat.show.plots import axes_for, line_styles, plot_breakdown, plot_cost, save_plot
 
 matplotlib.use("Agg")
 
-
-@pytest.fixture(autouse=True)
-def close_all():
-    from matplotlib import pyplot
-
-    yield
-    pyplot.close("all")
-
-
-def figures(*values):
-    """Figures by turn, of turns in one conversation of two turns after the other."""
-    qids = [f"{1 + number // 2}_{1 + number % 2}" for number in range(len(values))]
-    return pd.DataFrame({"qid": qids, "nDCG@5": [float(value) for value in values]})
-
-
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
-
-
-def ticks(axis):
-    return [tick.get_text() for tick in axis.get_ticklabels()]
+pytestmark = pytest.mark.usefixtures("close_all")
 
 
 def spent(**counts):
     found = Ledger()
     found.count("answer", "gpt-4o", **counts)
     return found
-
-
-@pytest.mark.parametrize(
-    ("by", "shown"), [("conversation", ["1 (2)", "2 (2)"]), ("depth", ["1\n(2)", "2\n(2)"])]
-)
-def test_breakdown_has_every_system_once_and_the_turn_count(by, shown):
-    runs = {f"s{number}": figures(1, 0.5, 0, number / 20) for number in range(18)}
-    table = breakdown(runs, by=by)
-    ax = plot_breakdown(table)
-    assert ax.get_ylabel() == "mean nDCG@5"
-    assert ax.get_xlabel().startswith(by)
-    assert ax.get_xlabel().endswith("(in brackets: turns, 4 in all)")
-    assert legend(ax) == list(runs)
-    assert len({(line.get_color(), line.get_marker()) for line in ax.lines}) == 18
-    assert ax.lines[3].get_ydata().tolist() == table["s3"].tolist()
-    assert ticks(ax.xaxis) == shown
-    assert {line.get_linestyle() for line in ax.lines} == (
-        {"None"} if by == "conversation" else {"-", "--", ":"}
-    )
-
-
-def test_intervals_of_a_depth_are_those_of_students_t():
-    """Depth 2 has 0, 0, .5, 1, 1: deviation .5, standard error .5 / sqrt(5), quantile 2.7764."""
-    qids = ["0_2", "1_2", "2_2", "3_2", "4_2", "1_1", "2_1"]
-    one = pd.DataFrame({"qid": qids, "nDCG@5": [0, 0, 0.5, 1, 1, 0, 1.0]})
-    table = breakdown({"one": one}, by="depth")
-    half = pytest.approx(2.7764 * 0.5 / 5**0.5, abs=1e-4)
-    assert table.attrs["half_widths"] == {
-        "one": {1: pytest.approx(12.7062 * 0.5, abs=1e-4), 2: half}
-    }
-    ax = plot_breakdown(table)
-    two, five = ax.containers[0].lines[2][0].get_segments()
-    assert 0.5 - five[0][1] == half
-    assert five[1][1] - 0.5 == half
-    assert len(two) == 0, "the interval of two turns would be 12 times as high as the plot"
-    assert ax.get_ylim() == (0, 1.05)
-    assert plot_breakdown(breakdown({"one": one})).containers[0].lines[2] == ()
-
-
-def of_depths(*turns):
-    """A system that scores 0.5 on so many turns of depth 1, 2, ..."""
-    qids = []
-    for depth, number in enumerate(turns, 1):
-        for conversation in range(number):
-            qids.append(f"{conversation}_{depth}")
-    return pd.DataFrame({"qid": qids, "nDCG@5": 0.5})
-
-
-@pytest.mark.parametrize(
-    ("turns", "shown", "counted"),
-    [
-        ((6, 5, 4, 1), [1, 2], "11 in all; deeper: fewer than 5"),
-        ((5, 4, 5, 4), [1, 2, 3], "14 in all; deeper: fewer than 5"),
-        ((5, 5), [1, 2], "10 in all"),
-        ((4, 3), [1, 2], "7 in all"),
-    ],
-)
-def test_lines_end_where_fewer_than_five_turns_are_left(turns, shown, counted):
-    """A thin depth between two others stays; where no depth has five turns, all are drawn."""
-    ax = plot_breakdown(breakdown({"one": of_depths(*turns)}, by="depth"))
-    assert ax.lines[0].get_xdata().tolist() == shown
-    assert (
-        ax.get_xlabel()
-        == f"depth: number of the turn in its conversation (in brackets: turns, {counted})"
-    )
-    assert len(ticks(ax.xaxis)) == len(shown)
-
-
-def test_names_with_dollars_and_underscores_show_unchanged():
-    ax = plot_breakdown(breakdown({"_a": figures(1, 0), "$b$ for $2": figures(0, 1)}))
-    assert legend(ax) == ["_a", r"\$b\$ for \$2"]
-    ax.figure.canvas.draw()
-
-
-def evaluated():
-    return pd.DataFrame(
-        {"name": ["raw", "QR", "AD"], "nDCG@5": [0.25, 0.5, 0.75], "turns": [24, 24, 24]}
-    )
 
 
 @pytest.mark.parametrize(
@@ -149,6 +48,47 @@ def test_a_system_stands_at_its_cost_and_its_figure(against, amounts, title):
     assert legend(ax) == ["raw", "QR", "AD (and 7 cached)"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == (title, "mean nDCG@5 of 24 turns")
     assert len({line.get_marker() for line in ax.lines}) == 3
+
+
+def test_costs_have_bars_of_deviations_and_say_what_was_cached():
+    table = pd.DataFrame(
+        {"name": ["a$b", "c"], "nDCG@5": [0.25, 0.5], "nDCG@5 std": [0.1, None], "turns": [1, 1]}
+    )
+    spent = Ledger()
+    spent.count("x", "m", calls=2, known=3, prompt_tokens=10, completion_tokens=5, cost=0.5)
+    spent.count("y", "m", calls=1, known=1, prompt_tokens=None, completion_tokens=5, cost=0.5)
+    axes = plot_cost(table, {"a$b": spent, "c": Ledger()})
+    assert [bool(container.has_yerr) for container in axes.containers] == [True, False]
+    assert bars(axes.containers[0]) == [pytest.approx(0.1)]
+    assert axes.get_ylabel() == "mean nDCG@5 of 1 turn"
+    assert axes.get_ylim()[0] == 0
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == [r"a\$b (and 4 cached)", "c"]
+    with pytest.raises(DataError, match="a.b has unknown tokens"):
+        plot_cost(table, {"a$b": spent, "c": Ledger()}, against="tokens")
+
+
+def test_a_cost_is_of_all_stages_in_the_amount_that_is_asked():
+    table = pd.DataFrame({"name": ["a", "b"], "nDCG@5": [0.25, 0.5], "turns": [4, 4]})
+    spent = Ledger()
+    spent.count("x", "m", calls=2, prompt_tokens=10, completion_tokens=5, cost=0.5)
+    spent.count("y", "m", calls=1, prompt_tokens=1, completion_tokens=2, cost=0.25)
+    for against, amount, words in (
+        ("calls", 3, "LLM calls"),
+        ("tokens", 18, "tokens to and from the LLM"),
+        ("cost", 0.75, "cost (USD)"),
+    ):
+        axes = plot_cost(table, {"a": spent, "b": Ledger()}, against=against)
+        assert [box[0].get_xdata().item() for box in axes.containers] == [amount, 0]
+        assert [box[0].get_ydata().item() for box in axes.containers] == [0.25, 0.5]
+        assert (axes.get_xlabel(), axes.get_ylabel()) == (words, "mean nDCG@5 of 4 turns")
+    own = axes_for(width=3)
+    assert plot_cost(table, {"a": spent, "b": Ledger()}, ax=own) is own
+
+
+def test_a_cost_is_plotted_below_the_highest_score():
+    table = pd.DataFrame({"name": ["a"], "nDCG@5": [3.0], "turns": [4]})
+    assert plot_cost(table, {"a": Ledger()}).get_ylim()[1] > 3
 
 
 def test_the_cost_of_run_folders_is_that_of_their_ledgers(folders):
@@ -197,36 +137,24 @@ def test_a_cost_without_scores_is_refused_before_it_is_drawn(table, message):
     assert pyplot.get_fignums() == []
 
 
-def by_turn(by="conversation", **scores):
-    return breakdown({name: figures(*values) for name, values in scores.items()}, by=by)
-
-
-BROKEN_BREAKDOWNS = {
-    "no conversation": (by_turn(AD=[1, 0])[:0], "the breakdown has no conversation: look at what"),
-    "no depth": (by_turn("depth", AD=[1, 0])[:0], "the breakdown has no depth: look at what"),
-    "no column": (pd.DataFrame(), "not a breakdown .it has no column.: give what ikat.breakdown"),
-    "no system": (by_turn(AD=[1, 0])[["conversation", "turns"]], "not a breakdown .it has conv"),
-    "no turns": (by_turn(AD=[1, 0]).drop(columns="turns"), "not a breakdown .it has conv"),
-    "other table": (evaluated(), "not a breakdown .it has name, nDCG@5, turns."),
-    "all scores": (
-        by_turn(AD=[1, 0], QR=[1, 1]).assign(QR=float("nan")),
-        "the breakdown has no score of QR: omit the system",
-    ),
-}
-
-
-@pytest.mark.parametrize(("table", "message"), BROKEN_BREAKDOWNS.values(), ids=BROKEN_BREAKDOWNS)
-def test_a_breakdown_without_scores_is_refused_before_drawing(table, message):
-    from matplotlib import pyplot
-
-    with pytest.raises(DataError, match=message):
-        plot_breakdown(table)
-    assert pyplot.get_fignums() == []
+def test_a_cost_that_cannot_be_plotted_is_refused():
+    table = pd.DataFrame({"name": ["a", "b"], "nDCG@5": [0.25, 0.5], "turns": [4, 4]})
+    spent = Ledger()
+    spent.count("x", "m", calls=2, cost=0.5)
+    with pytest.raises(DataError, match="no score nDCG@5 of a, b: plot another measure"):
+        plot_cost(table.assign(**{"nDCG@5": [None, None]}), {"a": spent, "b": spent})
+    with pytest.raises(DataError, match="system b has no ledger among those of a, c"):
+        plot_cost(table, {"a": spent, "c": spent})
+    with pytest.raises(UsageError, match="no column AP"):
+        plot_cost(table, {"a": spent, "b": spent}, measure="AP")
+    for against in ("x", "known"):
+        with pytest.raises(UsageError, match=f"against='{against}' is unknown"):
+            plot_cost(table, {"a": spent, "b": spent}, against=against)
 
 
 def test_a_single_group_of_a_single_run_is_drawn():
     for by in ("conversation", "depth"):
-        ax = plot_breakdown(by_turn(by, AD=[0.5]))
+        ax = plot_breakdown(breakdown({"AD": figures(0.5)}, by=by))
         ax.figure.canvas.draw()
         assert ax.lines[0].get_ydata().tolist() == [0.5]
     one = plot_cost(evaluated()[:1], {"raw": Ledger()})
@@ -272,34 +200,43 @@ def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
         drawn()
 
 
-def many(systems, conversations=6, turns=5):
-    scores = {}
-    for number in range(systems):
-        rows = []
-        for one in range(1, conversations + 1):
-            for turn in range(1, turns + 1):
-                rows.append((f"{one}-1_{turn}", (one * turn + number) % 7 / 7))
-        scores[f"s{number}"] = pd.DataFrame(rows, columns=["qid", "nDCG@5"])
-    return scores
+def test_styles_differ_for_many_systems():
+    styles = line_styles()
+    first = [next(styles) for _ in range(168)]
+    assert len(set(first)) == 168
+    assert next(styles) == first[0]
+    colours, markers, lines = zip(*first, strict=True)
+    assert (len(set(colours)), len(set(markers)), len(set(lines))) == (14, 8, 3)
 
 
-def test_systems_stand_side_by_side_in_a_conversations_strip():
-    ax = plot_breakdown(breakdown(many(7), by="conversation"))
-    places = [line.get_xdata() for line in ax.lines[:7]]
-    for conversation in range(6):
-        those = [float(of_system[conversation]) for of_system in places]
-        assert those == sorted(set(those))
-        assert conversation - 0.5 < those[0]
-        assert those[-1] < conversation + 0.5
+def test_plots_are_saved_by_the_ending_of_their_name(tmp_path):
+    axes = axes_for(width=3)
+    assert axes.get_figure().get_size_inches().tolist() == [3.0, 4.8]
+    assert axes_for(axes) is axes
+    for name, start in (("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF"), ("a.svg", b"<?xml")):
+        path = save_plot(axes, str(tmp_path / name))
+        assert path == tmp_path / name
+        assert path.read_bytes().startswith(start)
+        first = path.read_bytes()
+        assert save_plot(axes, path).read_bytes() == first
+    assert b"<dc:date>" not in (tmp_path / "a.svg").read_bytes()
+    with pytest.raises(UsageError, match=r"a.jpg: a plot is saved as .svg, .pdf, .png: end"):
+        save_plot(axes, tmp_path / "a.jpg")
+    from matplotlib.image import imread
+
+    axes.set_axis_off()
+    tall = imread(save_plot(axes_for(width=3), tmp_path / "dots.png")).shape[0]
+    assert 800 < tall < 1000  # 4.8 inches of 200 dots
 
 
-def test_fourteen_systems_have_colours_that_differ():
-    ax = plot_breakdown(breakdown(many(14), by="conversation"))
-    assert len({line.get_color() for line in ax.lines[:14]}) == 14
+def test_a_plot_inside_a_larger_figure_is_saved_with_it(tmp_path):
+    from matplotlib import pyplot
+
+    part = pyplot.figure(figsize=(2, 2)).subfigures(1, 2)[0]
+    assert save_plot(part.subplots(), tmp_path / "part.svg").read_bytes().startswith(b"<?xml")
 
 
-def test_label_explains_vertical_lines_where_there_are_any():
-    with_lines = plot_breakdown(breakdown(many(2), by="depth", unit="turn")).get_xlabel()
-    assert with_lines.endswith("vertical lines: 95 % confidence intervals of the means, over turns")
-    without = breakdown(many(2), by="conversation", unit="conversation")
-    assert "vertical lines" not in plot_breakdown(without).get_xlabel()
+def test_a_plot_for_a_paper_has_no_date(tmp_path):
+    axes = axes_for(width=3)
+    assert b"/CreationDate" not in save_plot(axes, tmp_path / "a.pdf").read_bytes()
+    assert b"dc:date" not in save_plot(axes, tmp_path / "a.svg").read_bytes()

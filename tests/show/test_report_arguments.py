@@ -10,18 +10,28 @@ import pytest
 from small_dialogues import write_logs
 from small_runs import DOCNOS, best_first, ranking
 
-import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.evaluator import name_runs
+from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.show.report import Report, _report_rankings, describe_calls, report, turns
+from pyterrier_ikat.show.report import (
+    Report,
+    _describe_run,
+    _report_rankings,
+    describe_calls,
+    report,
+    turns,
+)
 from pyterrier_ikat.show.report.content import Call
 from pyterrier_ikat.show.report.material import Material, RunData
 from pyterrier_ikat.study.compare import Results
 
 TURNS = ["1-1_1", "1-2_1", "2-1_1"]
+
 QRELS = pd.DataFrame({"qid": TURNS, "docno": ["a", "a", "b"], "label": [2, 1, 0]})
+
 ONE = ranking(list(product(TURNS, "xyza", [1.0])))
+
 TWO = ranking(list(product(TURNS[:2], "ab", [1.0])))
 
 
@@ -195,35 +205,39 @@ def test_the_costs_of_calls_are_summed_or_unknown():
     assert describe_calls(ledger[:0]) == describe_calls(None) == "No LLM calls."
 
 
-def test_advice_says_what_was_compared_and_how_to_judge():
-    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
-    finds = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
-    teas = pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0))
-    advice = ikat.advise(turns, {"a": finds, "b": teas}, depth=4, first=1)
-    text = str(advice)
-    assert "overlap of the first 4 passages; differ: other first 3;" in " ".join(text.split())
-    assert text.endswith("Judge first: ikat judge RUN... --turns 1_2")
-    for options in ({"depth": 0}, {"first": 0}):
-        with pytest.raises(UsageError, match="=0: give 1 or more"):
-            ikat.advise(turns, {"a": finds, "b": teas}, **options)
-    with pytest.raises(UsageError, match=r"no system uses texts=\.\.\.: omit it"):
-        ikat.advise(turns, {"a": finds, "b": teas}, texts="no such")
+@pytest.mark.parametrize(
+    ("ledger", "told"),
+    [
+        (None, "No LLM calls."),
+        ({"prompt_tokens": [1, None], "cost": [0.5, 0.5]}, "unknown tokens, 1.00 USD"),
+        ({"prompt_tokens": [1, 2], "cost": [0.5, None]}, "7 tokens, unknown cost"),
+    ],
+)
+def test_unknown_amounts_are_called_unknown(ledger, told):
+    counts = {name: [1, 1] for name in ("calls", "known", "failures", "fallbacks")}
+    frame = (
+        None if ledger is None else pd.DataFrame({**counts, "completion_tokens": [2, 2], **ledger})
+    )
+    assert told in describe_calls(frame)
 
 
-def that_finds(found):
-    return pt.apply.generic(lambda rows: rows.merge(found, on="qid"))
+def test_requests_without_an_answer_are_said():
+    spent = Ledger()
+    spent.count("answer", "m", calls=2, prompt_tokens=9, completion_tokens=1, cost=0.5)
+    assert "without an answer" not in describe_calls(spent.frame())
+    spent.count("answer", "m", unanswered=3, cost=None)
+    assert (
+        "2 LLM calls, 0 known, 10 tokens, unknown cost, 3 requests without an answer"
+        in describe_calls(spent.frame())
+    )
 
 
-def test_advice_is_by_default_on_ten_passages_and_twenty_turns():
-    turns = pd.DataFrame({"qid": [f"1_{n}" for n in range(22)], "query": "tea"})
-    docnos = [f"d{n}" for n in range(12)]
-    first = best_first(dict.fromkeys(turns["qid"], docnos))
-    other = best_first(dict.fromkeys(turns["qid"], [*docnos[:10], "x10", "x11"]))
-    systems = {"a": that_finds(first), "b": that_finds(other)}
-    advice = ikat.advise(turns, systems)
-    assert advice.pairs.values.tolist() == [["a", "b", 1.0, 0.0]]
-    assert (advice.depth, len(advice.turns)) == (10, 20)
-    assert ikat.advise(turns, systems, depth=12).pairs["overlap"].item() == pytest.approx(10 / 12)
+def test_a_run_is_described_by_all_that_is_said_of_it():
+    parameters = {"expression": "a >> b", "notes": ["n1", "n2"], "deviations": ["d1", "d2"]}
+    run = RunData("a", None, parameters=parameters)
+    assert _describe_run(run) == ["a >> b", "No LLM calls.", "d1", "d2", "n1", "n2"]
+    plain = RunData("a", None, parameters={"expression": "a"})
+    assert _describe_run(plain) == ["a", "No LLM calls."]
 
 
 def test_intervals_are_of_the_unit_that_is_asked_for():

@@ -13,17 +13,18 @@ from small_runs import best_first
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.evaluation import evaluate
-from pyterrier_ikat.evaluation.units import Clusters
 from pyterrier_ikat.show import report
 from pyterrier_ikat.show.report import material as runs_module
 from pyterrier_ikat.show.report.content import Call
-from pyterrier_ikat.show.report.means import ShownMeasure, compare_means
 
 TURNS = ["1-1_1", "1-1_2", "2-1_1", "2-1_2"]
+
 # the rank of the relevant passage `yes` in each run and turn; 0 where it isn't found. The last turn
 # is not judged.
 RANKS = {"low": [2, 4, 1, 1], "high": [1, 4, 2, 1], "lost": [4, 1, 0, 1]}
+
 QUERIES = {"low": "a green tea", "high": "A tea, with fresh mint", "lost": "coffee"}
+
 LABELS = pd.DataFrame({"qid": TURNS[:3], "docno": "yes", "label": [4, 2, 3]})
 
 
@@ -380,14 +381,3 @@ def test_nothing_keeps_people_from_using_the_page(new_page, url, view):
     open_turns(page)
     open_all_boxes(page)
     assert violations(page) == []
-
-
-@pytest.mark.parametrize(
-    ("better", "best"), [(1, [False, True]), (-1, [True, False]), (0, [False] * 2)]
-)
-def test_the_best_mean_is_the_highest_the_lowest_or_none(better, best):
-    sessions = [str(number) for number in range(6)]
-    values = {one: [[1.0], [2.0]] for one in sessions}
-    measure = ShownMeasure("cost", better=better, tested=False)
-    means = compare_means([[1.0], [2.0]], values, [measure], Clusters("turn", sessions))
-    assert [of_system[0].best for of_system in means] == best

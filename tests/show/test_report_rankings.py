@@ -1,4 +1,4 @@
-"""The passages, figures and LLM calls that a report shows of each turn."""
+"""The passages and figures that a report shows of each turn."""
 
 import pandas as pd
 import pyterrier as pt
@@ -6,13 +6,11 @@ import pytest
 from ir_measures import nDCG
 from small_runs import ranking
 
-import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import TRACK_2023, as_measures, label
 from pyterrier_ikat.evaluation.evaluator import NotJudgedWarning
-from pyterrier_ikat.show.report import rankings, turns
-from pyterrier_ikat.show.report.content import Call
-from pyterrier_ikat.show.report.material import RunData, read_stages
+from pyterrier_ikat.show.report import rankings
+from pyterrier_ikat.show.report.material import RunData
 from pyterrier_ikat.show.report.rankings import (
     OPEN_WORDS,
     cut_words,
@@ -23,9 +21,9 @@ from pyterrier_ikat.show.report.rankings import (
     scores_to_show,
     word_limit,
 )
-from pyterrier_ikat.show.report.turns import fit_calls
 
 QRELS = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "c"], "label": [3, 0]})
+
 ABC = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
 
 
@@ -113,7 +111,9 @@ def test_texts_come_from_the_loader_and_a_missing_one_errs(sample):
 
 
 JUDGED = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "a"], "label": [1, 1, 1]})
+
 ONE = RunData("one", ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)]))
+
 TWO = RunData("two", ranking([("1_1", "x", 2.0), ("1_1", "a", 1.0), ("1_2", "a", 1.0)]))
 
 
@@ -197,64 +197,6 @@ def test_figures_that_do_not_fit_together_are_an_error(runs, qrels, given, messa
         scores_to_show(runs, qrels, *given)
 
 
-def test_page_says_that_prompts_of_many_calls_are_cut(monkeypatch):
-    call = Call("answer", "Answer()", [{"role": "user", "content": "x" * 3000}], "yes")
-    run = RunData("one", pd.DataFrame(), calls={"1_1": [call]})
-    assert fit_calls([run]) == ([run], [])
-    monkeypatch.setattr(turns, "CALL_CHARACTERS", 1100)
-    (cut,), notes = fit_calls([run])
-    assert cut.calls["1_1"][0].messages == [{"role": "user", "content": "x" * 1000 + " […]"}]
-    assert cut.calls["1_1"][0].completion == "yes"
-    assert notes == [
-        "Prompts and completions are cut at 1000 characters: the run folders have them."
-    ]
-    monkeypatch.setattr(turns, "CALL_CHARACTERS", 10)
-    (none,), notes = fit_calls([run])
-    assert (none.calls, notes) == (
-        {},
-        ["The LLM calls are too many for one page: make a report of fewer turns."],
-    )
-
-
-def test_run_folder_tells_prompts_completions_and_queries(tmp_path, sample, sample_index):
-    class Model:
-        def generate(self, chats):
-            return ["tea with mint"] * len(chats)
-
-    rewrite = ikat.Rewrite(ikat.llm(Model()))
-    mine = rewrite >> ikat.PassageIndex(sample_index).bm25(num_results=3)
-    runs = tmp_path / "runs"
-    ikat.run({"mine": mine}, sample, out=runs, turns=["1-1_1"])
-    ikat.run(["human_qr", "raw"], sample, out=runs, turns=["1-1_1"], index=sample_index)
-    searched = {}
-    calls = {}
-    for name in ("mine", "human_qr", "raw"):
-        queries_by_turn, calls_by_turn = read_stages(ikat.runs.RunFolder(runs / name))
-        searched[name] = queries_by_turn["1-1_1"]
-        calls[name] = calls_by_turn.get("1-1_1", [])
-    topics = sample.get_topics("manual").head(1)
-    assert searched == {
-        "mine": ["tea with mint"],
-        "human_qr": [topics["qresolved"].item()],
-        "raw": [topics["qutterance"].item()],
-    }
-    assert (calls["human_qr"], calls["raw"]) == ([], [])
-    [call] = calls["mine"]
-    [request] = rewrite.requests(sample.get_topics().head(1))
-    assert (call.name, call.messages, call.completion, call.failed) == (
-        "rewrite",
-        request.messages,
-        "tea with mint",
-        False,
-    )
-    assert call.stage.startswith("ikat.Rewrite(")
-
-
-@pytest.mark.usefixtures("sample")
-def test_a_folder_without_stages_tells_nothing(folders):
-    assert read_stages(folders[0]) == ({}, {})
-
-
 def test_passages_stand_by_rank_with_texts_of_frames_first():
     asked = []
 
@@ -298,6 +240,15 @@ def test_a_text_is_split_at_the_words_that_are_always_shown():
         assert beginning == " ".join(words[:30])
         assert further == (" ".join(words[30:45]) + " …" if rest is None else rest)
     assert cut_words(" ", 30) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "beginning", "rest"),
+    [(25, 10, 25, ""), (30, 10, 30, ""), (31, 10, 30, " \u2026"), (32, 31, 30, "w30 \u2026")],
+)
+def test_the_words_that_are_always_shown_are_no_cut(words, limit, beginning, rest):
+    every = [f"w{number}" for number in range(words)]
+    assert cut_words(" ".join(every), limit) == (" ".join(every[:beginning]), rest)
 
 
 def test_scored_turns_are_those_that_folders_were_asked():
@@ -352,6 +303,21 @@ def test_texts_that_are_not_shown_do_not_shorten_the_others(monkeypatch):
     found, limit, texts = passages_by_turn([RunData("one", long)], None, None, 1)
     assert (limit, len(texts)) == (120, 3)
     assert passages_by_turn([RunData("one", long)], None, None, 3)[1] == 45
+
+
+def test_texts_are_those_of_every_run():
+    found = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)])
+    runs = [
+        RunData("bare", found),
+        RunData("one", found[:1].assign(text="Tea.")),
+        RunData("two", found[1:].assign(text="Mint.", rank=0)),
+    ]
+    listed, limit, texts = passages_by_turn(runs, None, None, 2)
+    assert (limit, texts) == (120, {"a": "Tea.", "b": "Mint."})
+    bare, one, two = listed["1_1"]
+    assert [passage.beginning for passage in bare] == ["Tea.", "Mint."]
+    assert [passage.beginning for passage in one] == ["Tea."]
+    assert [passage.beginning for passage in two] == ["Mint."]
 
 
 def test_each_run_has_its_own_used_passages():

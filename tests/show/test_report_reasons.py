@@ -1,3 +1,5 @@
+"""Why two runs differ in a turn: the passages that are named, and those that no run shows."""
+
 import re
 
 import numpy as np
@@ -149,6 +151,7 @@ def test_the_passages_that_make_the_difference_are_named(measure, labels, one, o
 
 
 DOCNOS = list("abcdefgh")
+
 rankings = st.permutations(DOCNOS).flatmap(
     lambda order: st.integers(0, len(order)).map(lambda size: order[:size])
 )
@@ -211,6 +214,19 @@ def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
     runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
     found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
     assert [len(texts) for texts in found["1_1"]] == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("most", "explained"), [(6, 3), (5, 2), (4, 2), (3, 1), (1, 1)])
+def test_as_many_measures_are_explained_as_a_page_has_room(monkeypatch, most, explained):
+    monkeypatch.setattr(reasons, "MOST_TEXTS", most)
+    found = ranking([(qid, "b", 1.0) for qid in ("1_1", "1_2")])
+    runs = [RunData(name, found) for name in "ab"]
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "b", "label": 1})
+    scores = {qid: [[1.0] * 3] * 2 for qid in ("1_1", "1_2")}
+    texts = reasons_by_turn(runs, qrels, scores, [P @ 1, RR, AP])
+    names = ["P(rel=1)@1", "RR(rel=1)", "AP(rel=1)"][:explained]
+    alike = [f"No difference in {name}: both rank the relevant passages alike." for name in names]
+    assert texts == {qid: [[], alike] for qid in ("1_1", "1_2")}
 
 
 @pytest.mark.parametrize(
@@ -475,3 +491,16 @@ def test_the_best_missed_passages_come_first_and_five_at_most():
             "d (label 1): one at rank 4, two at rank 6",
         ]
     }
+
+
+def test_missed_passages_are_those_of_each_turn():
+    qrels = pd.DataFrame(
+        {"qid": ["1_2", "1_1", "1_1"], "docno": ["a", "a", "b"], "label": [1, 2, -1]}
+    )
+    run = RunData("one", ranking([("1_1", "b", 2.0), ("1_1", "a", 1.0), ("1_2", "a", 1.0)]))
+    assert missed_by_turn([run], qrels, {}) == {
+        "1_2": ["a (label 1): one at rank 1"],
+        "1_1": ["a (label 2): one at rank 2"],
+    }
+    assert list(missed_by_turn([run], qrels, {"1_2": {"a"}})) == ["1_1"]
+    assert list(missed_by_turn([run], qrels, {"1_1": {"a"}, "1_2": {"b"}})) == ["1_2"]

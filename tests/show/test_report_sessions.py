@@ -1,6 +1,7 @@
-"""The parts of a report of conversations, without a browser: steps, columns, values, notes."""
+"""The report of conversations without a browser: steps, columns, values, notes."""
 
 import math
+import warnings
 
 import pandas as pd
 import pyterrier as pt
@@ -10,10 +11,13 @@ from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import session_measures
 from pyterrier_ikat.llms.ledger import Spend
 from pyterrier_ikat.runs import Dialogue, Log, RunFolder, ShownPassage, Turn
-from pyterrier_ikat.show.report import sessions
+from pyterrier_ikat.show.report import Report, sessions
 from pyterrier_ikat.show.report.content import ListedPassage, Note
 from pyterrier_ikat.show.report.sessions import (
     NoConversationWarning,
+    _describe,
+    _groups,
+    _Shown,
     align,
     find_logs,
     load_missing,
@@ -24,6 +28,7 @@ from pyterrier_ikat.show.report.sessions import (
 )
 
 LONG = "word " * 40
+
 FOUND = (ShownPassage("a", "Tea.", 2.0), ShownPassage("b", "", 1.0), ShownPassage("c", LONG, 0.5))
 
 
@@ -237,6 +242,20 @@ def test_sessions_stand_below_their_users():
     assert sessions._groups(aligned, [{}, {}], values, [], shown)[0].units[0].scores is None
 
 
+def test_each_side_is_of_its_own_system():
+    read = Turn(1, "?", "!", session="s", more={"read": "passages"})
+    dialogue = Dialogue("s", "ann", {}, [read])
+    headers = [{"kind": "simulated", "passages": 3}, {"kind": "interactive", "passages": 5}, {}]
+    aligned = {"s": [dialogue, dialogue, dialogue]}
+    [group] = _groups(aligned, headers, {"s": [[], [], []]}, [], _Shown([read], {}, 1))
+    remarks = [side.steps[0].remarks for side in group.units[0].sides]
+    assert remarks == [
+        ["the user read the best 3 passages"],
+        ["the user read the best 5 passages", "not sent"],
+        ["the user read the best passages"],
+    ]
+
+
 def test_a_system_is_described_by_its_settings():
     header = {
         "kind": "simulated",
@@ -256,6 +275,14 @@ def test_a_system_is_described_by_its_settings():
     ]
     assert sessions._describe({"expression": "a >> b", "system": "mine"}) == ["a >> b"]
     assert sessions._describe({}) == [""]
+
+
+def test_no_part_of_a_description_but_its_settings_is_shown():
+    header = {"expression": "a >> b", "system": "mine", "turns": 3}
+    for name in ("stages", "parts", "prompts", "players_prompts", "memory_prompts", "users_sha256"):
+        header[name] = {"x": 1}
+    described = _describe({**header, "seed": 0, "judge": ""})
+    assert described == ["a >> b", "turns: 3", "seed: 0", "judge: "]
 
 
 @pytest.fixture
@@ -400,3 +427,54 @@ def test_a_page_has_its_scores_and_the_logged_baseline(log, monkeypatch):
 )
 def test_a_step_has_the_price_of_its_completions(spend, facts):
     assert side(turn(spend=spend)).steps[0].facts == facts
+
+
+def content_of(monkeypatch, logs, baseline=None):
+    monkeypatch.setattr(Report, "of", classmethod(lambda cls, content: content))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        content = report_sessions(logs, baseline, None, 1)
+    skipped = []
+    for warning in caught:
+        if warning.category is NoConversationWarning:
+            skipped.append(str(warning.message))
+    return content, skipped
+
+
+@pytest.mark.parametrize(
+    ("kinds", "faster"),
+    [
+        (("served", "served"), True),
+        (("simulated", "served"), False),
+        (("served", "simulated"), False),
+        (("served", "interactive"), True),
+    ],
+)
+def test_one_simulation_among_logs_leaves_speed_open(log_of_users, monkeypatch, kinds, faster):
+    logs = {}
+    for name, kind in zip("ab", kinds, strict=True):
+        logs[name] = log_of_users(name, "ann", kind=kind)
+    content, _ = content_of(monkeypatch, logs)
+    assert any(note.startswith("Seconds depend") for note in content.notes) is not faster
+    seconds = [measure.better for measure in content.columns if measure.name == "seconds"]
+    assert seconds == [-1 if faster else 0]
+
+
+def test_every_log_without_a_conversation_is_named(log_of_users, monkeypatch):
+    logs = {
+        "none": log_of_users("none"),
+        "one": log_of_users("one", "ann", "ben"),
+        "nil": log_of_users("nil"),
+    }
+    content, warned = content_of(monkeypatch, logs)
+    assert (content.names, list(content.made)) == (["one"], ["one"])
+    skipped = ["none has no conversation yet", "nil has no conversation yet"]
+    assert [sentence.partition(" and is")[0] for sentence in warned] == skipped
+    notes = [note.partition(" and is")[0] for note in content.notes if "is not shown" in note]
+    assert notes == skipped
+    assert content.facts == "2 sessions of 2 users."
+    empty = {"none": logs["none"], "nil": logs["nil"]}
+    with pytest.raises(DataError, match="^none has no conversation yet .*none"):
+        content_of(monkeypatch, empty)
+    with pytest.raises(DataError, match="^nil has no conversation yet .*nil"):
+        content_of(monkeypatch, logs, "nil")

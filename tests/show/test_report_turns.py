@@ -1,3 +1,6 @@
+"""The conversations and turns of a report: queries, notes, responses, and the calls that fit."""
+
+import pandas as pd
 import pytest
 from small_runs import ranking
 
@@ -7,7 +10,7 @@ from pyterrier_ikat.show.report import turns
 from pyterrier_ikat.show.report.content import Call, ListedPassage
 from pyterrier_ikat.show.report.material import Material, RunData, find_material, read_runs
 from pyterrier_ikat.show.report.rankings import passages_by_turn
-from pyterrier_ikat.show.report.turns import build_conversations, turns_to_show
+from pyterrier_ikat.show.report.turns import build_conversations, fit_calls, turns_to_show
 
 NOTHING = Material("", {}, None, None, ())
 
@@ -79,6 +82,21 @@ def test_the_final_query_says_where_it_comes_from(wrote, expected):
     assert notes(of_turn(**wrote)) == expected
 
 
+def test_a_query_of_several_sources_is_called_by_the_first():
+    same = {"searched": [" tea\n", "tea"], "qutterance": " tea", "qresolved": "tea "}
+    rewritten = of_turn(**same, qrewrite=" tea ")
+    assert notes(rewritten) == {"Final query: the rewrite": ["tea"]}
+    assert notes(of_turn(**same)) == {"Final query: the utterance": ["tea"]}
+    resolved = of_turn(**{**same, "qutterance": "it"})
+    assert notes(resolved) == {"Final query: the manual rewrite": ["tea"]}
+    both = of_turn(**same, qrewrite="mint", qsubqueries=[" mint", "ale "])
+    assert notes(both) == {
+        "Rewrite": ["mint"],
+        "Final query: the utterance": ["tea"],
+        "2 sub-queries": [" mint", "ale "],
+    }
+
+
 def test_cited_passages_have_their_ranks_in_the_order_of_use():
     found = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
     run = RunData("one", found, {"1_1": {"response": "r", "used": ["c", "a"]}})
@@ -119,6 +137,16 @@ def test_turn_of_unknown_conversation_is_one_alone(qid):
     for chat in seen([run], NOTHING):
         turns_by_chat[chat.name] = [(turn.name, turn.depth) for turn in chat.units]
     assert turns_by_chat == {qid: [(qid, 1)], "9-1": [("9-1_2", 2)]}
+
+
+@pytest.mark.parametrize(
+    ("qid", "place"),
+    [("9-1_\u00b2", ("9-1_\u00b2", 1)), ("9-1_\uff13", ("9-1", 3)), ("a_b_07", ("a_b", 7))],
+)
+def test_a_number_of_a_turn_is_one_that_can_be_read(qid, place):
+    run = RunData("one", ranking([(qid, "a", 1.0)]))
+    [group] = build_conversations([run], Material("", {}, None, None, ()), {}, {})
+    assert (group.name, group.units[0].depth) == place
 
 
 def test_frames_with_a_persona_of_their_own_need_no_dataset():
@@ -294,6 +322,41 @@ def test_a_text_of_just_the_length_is_not_cut(monkeypatch):
     assert [each.messages[0]["role"] for each in (call, cut)] == ["user", "system"]
     assert (call.messages[0]["content"], call.completion) == ("abc", "cba")
     assert cut.messages[0]["content"] == "abc […]"
+
+
+def test_page_says_that_prompts_of_many_calls_are_cut(monkeypatch):
+    call = Call("answer", "Answer()", [{"role": "user", "content": "x" * 3000}], "yes")
+    run = RunData("one", pd.DataFrame(), calls={"1_1": [call]})
+    assert fit_calls([run]) == ([run], [])
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 1100)
+    (cut,), notes = fit_calls([run])
+    assert cut.calls["1_1"][0].messages == [{"role": "user", "content": "x" * 1000 + " […]"}]
+    assert cut.calls["1_1"][0].completion == "yes"
+    assert notes == [
+        "Prompts and completions are cut at 1000 characters: the run folders have them."
+    ]
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 10)
+    (none,), notes = fit_calls([run])
+    assert (none.calls, notes) == (
+        {},
+        ["The LLM calls are too many for one page: make a report of fewer turns."],
+    )
+
+
+def test_calls_of_all_turns_have_to_fit(monkeypatch):
+    monkeypatch.setattr(turns, "MESSAGE_LENGTHS", (None, 2))
+    calls = {}
+    for number, word in enumerate(("rooibos", "verbena"), 1):
+        message = {"role": "user", "content": word}
+        calls[f"1_{number}"] = [Call("p", "s", [message, message], word.upper())]
+    run = RunData("a", None, calls=calls)
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 28)
+    assert fit_calls([run]) == ([run], [])
+    monkeypatch.setattr(turns, "CALL_CHARACTERS", 27)
+    [cut], notes = fit_calls([run])
+    assert [call.completion for [call] in cut.calls.values()] == ["RO […]", "VE […]"]
+    texts = [message["content"] for message in cut.calls["1_2"][0].messages]
+    assert (texts, len(notes)) == (["ve […]"] * 2, 1)
 
 
 def test_a_persona_is_of_all_turns_of_its_conversation():

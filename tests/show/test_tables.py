@@ -1,25 +1,23 @@
-"""Tables for papers: best and significant values, and every name in all formats."""
+"""Tables for papers: best and significant values, every name in all forms, LaTeX that fits."""
 
 import csv
-import dataclasses
 import io
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
-from fakes import ByPrompt
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import best_first
 
-import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import evaluate
+from pyterrier_ikat.evaluation import TRACK_2023, evaluate, label
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show import table
-from pyterrier_ikat.show.ledgers import circular, ledger, ledger_frame, refusals
+from pyterrier_ikat.show.ledgers import ledger
 from pyterrier_ikat.tables import HIGHER, LOWER, Table, escape_markdown, mark_best, of_frame
 
 ODD_NAME = r"[H] 50% a_b|c & <d> *e*"
@@ -167,69 +165,6 @@ def test_what_is_no_experiment_table_is_refused():
         table(experiment_table(**{"nDCG@5": 0.5}).assign(turns=[24, 24, 116]))
 
 
-def test_run_folder_ledgers_are_one_table_by_system_stage_model(folders):
-    frame = ledger_frame(folders)
-    shown = frame[
-        ["system", "stage", "model", "calls", "known", "prompt_tokens", "completion_tokens", "cost"]
-    ]
-    assert shown.values.tolist() == [
-        ["plain", "none", "none", 0, 0, 0, 0, 0.0],
-        ["full", "answer", "gpt-4o", 2, 1, 100, 1900, 0.25],
-    ]
-    assert (
-        frame.dtypes.astype(str).to_dict()
-        == {"system": frame["system"].dtype.name} | Ledger().frame().dtypes.astype(str).to_dict()
-    )
-    assert ledger_frame([str(folders[1].path)]).equals(ledger_frame({"full": folders[1].path}))
-
-
-def test_ledger_shows_thousands_and_unknowns_not_unused_columns(folders):
-    asked = Ledger()
-    asked.count(
-        "rewrite",
-        "none_such|model",
-        calls=1234,
-        retries=2,
-        prompt_tokens=None,
-        completion_tokens=5,
-        seconds=1.25,
-        cost=None,
-    )
-    lines = ledger({"one": asked, "two": folders[1]}).markdown().splitlines()
-    assert lines[0] == (
-        "| system | stage | model | calls | known | retries | tokens in | tokens out | "
-        "seconds | cost (USD) |"
-    )
-    assert lines[2] == r"| one | rewrite | none\_such\|model | 1,234 | 0 | 2 | – | 5 | 1.2 | – |"
-    assert lines[3] == "| two | answer | gpt-4o | 2 | 1 | 0 | 100 | 1,900 | 0.0 | 0.2500 |"
-    assert lines[-1].endswith("–: unknown.")
-
-
-def test_an_unknown_amount_stays_unknown_through_a_run_folder(folders):
-    asked = Ledger()
-    asked.count("answer", "NA", calls=1, prompt_tokens=None, cost=None)
-    asked.frame().to_csv(folders[1].path / "ledger.csv", index=False)
-    row = ledger_frame([folders[1]]).iloc[0]
-    assert row["model"] == "NA"
-    assert row["prompt_tokens"] is pd.NA
-    assert row["completion_tokens"] == 0
-
-
-def test_ledgers_that_cannot_be_told_apart_or_read_are_refused(folders, tmp_path):
-    with pytest.raises(UsageError, match="there is no ledger"):
-        ledger_frame([])
-    with pytest.raises(UsageError, match="two ledgers are named full"):
-        ledger_frame([folders[1], str(folders[1].path)])
-    with pytest.raises(UsageError, match="give a list of run folders: .'runs/aqd'."):
-        ledger_frame("runs/aqd")
-    with pytest.raises(DataError, match="is not a finished run"):
-        ledger_frame([tmp_path / "none"])
-    for content in ("stage,model\n", "", "stage,model,calls\na,b,many\n"):
-        (folders[0].path / "ledger.csv").write_text(content)
-        with pytest.raises(DataError, match=r"ledger.csv can't be read .*: repeat the run"):
-            ledger_frame(folders)
-
-
 def test_every_form_has_title_and_notes_and_only_text_is_rounded():
     frame = pd.DataFrame({"run": ["a_b"], "turns": [3], "nDCG": [0.123456]})
     shown = of_frame(frame, ["One note."], "A title")
@@ -280,76 +215,93 @@ def test_the_minus_of_a_difference_is_no_hyphen():
     assert rows == [["-x-1", "$-$.5000 [$-$.7500, +.2500]"], ["1-1", "+.1000"]]
 
 
-def test_the_worth_of_cached_calls_is_explained_if_shown():
-    spent = Ledger()
-    spent.count("rewrite", "gpt-4o", known=2, cost=0.0, worth=0.25)
-    assert any("Worth: " in note for note in ledger({"QR": spent}).notes)
-    unknown = Ledger()
-    unknown.count("rewrite", "recorded", known=2, cost=0.0, worth=None)
-    notes = " ".join(ledger({"QR": unknown}).notes)
-    assert "Worth" not in notes
-    assert "answered is unknown" in notes
-
-
 def test_equal_scores_of_all_systems_are_not_bold():
     rows = latex_rows(table(experiment_table(**{"nDCG@5": [0.5, 0.5, 0.5]})).latex())
     assert [row[1] for row in rows] == [".5000"] * 3
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_refused_calls_are_counted_by_conversation(tmp_path):
-    class Shy(ByPrompt):
-        """Refuses what the second conversation asks, and is silent in a turn of the third."""
+TRACK = [label(measure) for measure in TRACK_2023]
 
-        def complete(self, requests):
-            said = {"2-1": "I'm sorry, but I can't help with that.", "3-1": ""}
-            replies = []
-            for request, reply in zip(requests, super().complete(requests), strict=True):
-                chat = request.qid.partition("_")[0]
-                replies.append(dataclasses.replace(reply, text=said.get(chat, reply.text)))
-            return replies
+SCORES = [0.25, 0.5, 0.75]
 
-    index = ikat.PassageIndex(tmp_path / "index").index(
-        ikat.dataset("ikat:sample").get_corpus_iter(verbose=False)
-    )
-    systems = {
-        "qr": ikat.Rewrite(Shy(rewrite="tea walk").llm, on_error="fallback") >> index.bm25(),
-        "raw": ikat.RawUtterance() >> index.bm25(),
-    }
-    made = ikat.run(
-        systems,
-        "ikat:sample",
-        out=tmp_path / "runs",
-        turns=["1-1_1", "2-1_1", "2-1_2", "2-1_3", "3-1_1"],
-    )
-    assert refusals(tmp_path / "runs" / "qr").values.tolist() == [["2-1", 3, 3]]
-    assert refusals(tmp_path / "runs" / "raw").empty
-    assert (
-        "Refused calls of qr by conversation: 2-1 3 of 3."
-        in ledger(list(made.folders.values())).notes
+
+def scored(*measures, names=("raw", "qr", "aqd")):
+    scores = {measure: SCORES[: len(names)] for measure in measures}
+    return table(pd.DataFrame({"name": names, **scores, "turns": 24}))
+
+
+def form(text):
+    """The environment, the size of the font and the gap of a written table."""
+    size = re.search(r"\\(small|footnotesize|scriptsize)\n", text)
+    gap = re.search(r"\\setlength\{\\tabcolsep\}\{(\d)pt\}\n", text)
+    return (
+        re.search(r"\\begin\{(table\*?)\}", text)[1],
+        size[1] if size else "",
+        gap[1] if gap else "",
     )
 
 
-def test_refused_calls_of_ids_without_underscore_differ(tmp_path):
-    turns = pd.DataFrame({"qid": ["q1", "q2", "a_b<::>3"], "query": ["tea", "mint", "oats"]})
-    refuses = ByPrompt(rewrite="I'm sorry, but I can't help with that.").llm
-    found = pt.apply.generic(lambda rows: rows.assign(docno="d", score=1.0, rank=0))
-    system = ikat.Rewrite(refuses, on_error="fallback") >> found
-    judged = pd.DataFrame({"qid": turns["qid"], "docno": "d", "label": 1})
-    ikat.run({"qr": system}, topics=turns, qrels=judged, out=tmp_path)
-    assert refusals(tmp_path / "qr").values.tolist() == [["a_b", 1, 1], ["q1", 1, 1], ["q2", 1, 1]]
+def heads(text):
+    return re.search(r"\\toprule\n(.*) \\\\\n\\midrule", text)[1].split(" & ")
 
 
-def test_a_judge_is_circular_under_any_name_of_its_model():
-    asked = {"ad": ["gpt-4o-2024-08-06"], "rtg": ["gpt-4o-mini"], "raw": []}
-    [line] = circular(["openai:gpt-4o", "recorded:sample"], asked)
-    assert line.startswith("circular: gpt-4o is a judge or user here, and ad asked it, too")
+def test_a_table_that_fits_a_column_stays_as_it_is():
+    text = scored("nDCG@5", "R(rel=1)@20", "AP(rel=1)").latex()
+    assert form(text) == ("table", "", "")
+    assert heads(text) == ["system", "nDCG@5", "R(rel=1)@20", "AP(rel=1)"]
 
 
-def test_the_sum_with_an_unknown_cost_is_unknown():
-    priced = Ledger()
-    priced.count("answer", "m", calls=1, known=1, cost=0.5, worth=0.25)
-    unpriced = Ledger()
-    unpriced.count("answer", "m", calls=1, cost=None, worth=0.0)
-    notes = " ".join(ledger({"a": priced, "b": unpriced}).notes)
-    assert "Together: paid unknown, known 0.2500." in notes
+def test_a_table_near_a_columns_width_has_shorter_names():
+    text = scored("nDCG@3", "P(rel=1)@20", "R(rel=2)@20", "AP(rel=1)").latex()
+    assert form(text)[0] == "table"
+    assert heads(text) == ["system", "nDCG@3", "P@20", "R@20", "AP"]
+    [caption] = re.findall(r"\\caption\{(.*)\}", text)
+    assert "P@20, AP: relevant from grade 1 on. R@20: relevant from grade 2 on." in caption
+    assert caption.startswith("nDCG@3, P(rel=1)@20, R(rel=2)@20, AP(rel=1). Mean over")
+
+
+def test_a_table_of_seven_measures_is_as_wide_as_the_page():
+    text = scored(*TRACK).latex()
+    assert form(text) == ("table*", "small", "4")
+    assert text.rstrip().endswith("\\end{table*}")
+    assert heads(text) == ["system", "nDCG@3", "nDCG@5", "nDCG", "P@20", "R@20", "R@1000", "AP"]
+    assert text.index("\\caption") < text.index("\\small"), "the caption has the page's size"
+    assert "may be wider" not in text
+
+
+def test_names_of_two_levels_of_one_measure_are_not_shortened():
+    measures = ["P(rel=1)@20", "P(rel=2)@20", "R(rel=1)@1000", "AP(rel=1)", "nDCG@3"]
+    shown = heads(scored(*measures).latex())
+    assert shown == ["system", "P(rel=1)@20", "P(rel=2)@20", "R@1000", "AP", "nDCG@3"]
+
+
+def test_a_table_too_wide_for_any_form_says_so():
+    text = scored(*[f"nDCG@{depth}" for depth in range(10, 30)]).latex()
+    assert form(text) == ("table*", "scriptsize", "3")
+    assert text.splitlines()[1].startswith("% This table may be wider than the page")
+
+
+def test_a_wide_table_without_caption_keeps_its_size_to_itself():
+    text = of_frame(pd.DataFrame({"run": ["a" * 30], "other": ["b" * 10]})).latex()
+    assert text.splitlines()[1:4] == ["{", r"\small", r"\setlength{\tabcolsep}{4pt}"]
+    assert text.endswith("\\end{tabular}\n}\n")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs LaTeX with booktabs")
+def test_tables_are_no_wider_than_latex_has_room_for(tmp_path):
+    rooms = []
+    boxes = ""
+    for count in range(1, len(TRACK) + 1):
+        for names in (("raw",), ("raw", "qr", "MWM"), ("raw", "generate_then_retrieve")):
+            text = scored(*TRACK[:count], names=names).latex()
+            rooms.append(241 if form(text)[0] == "table" else 345)
+            inner = re.search(r"\\centering\n(.*)\n\\end\{table", text, re.DOTALL)[1]
+            boxes += rf"{{\setbox0\hbox{{{inner}}}\typeout{{width \the\wd0}}}}" + "\n"
+    start = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    (tmp_path / "t.tex").write_text(f"{start}\n{boxes}\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "t.tex"]
+    log = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+    widths = [float(width) for width in re.findall(r"width ([\d.]+)pt", log)]
+    assert len(widths) == len(rooms) == 21
+    for width, room in zip(widths, rooms, strict=True):
+        assert width <= room

@@ -1,4 +1,4 @@
-"""The report of conversations with simulated users: sessions of several systems side by side."""
+"""The page of conversations with simulated users: sessions of several systems side by side."""
 
 import re
 
@@ -6,14 +6,14 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 import small_dialogues
-from click.testing import CliRunner
-from parsed_page import ATTACKS, Page
-from seen import drawn
+from in_browser import DESK, PHONE, open_all_boxes, violations
+from parsed_page import ATTACKS
+from playwright.sync_api import expect
+from seen import choose, drawn, open_turns, turns
 from small_dialogues import RUBRICS, SYSTEMS, turn, write_log, write_logs
 from small_runs import ranking
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation.sessions import SESSION_MEASURES
 from pyterrier_ikat.live.simulation import Simulated
@@ -23,14 +23,9 @@ from pyterrier_ikat.show import report
 
 
 @pytest.fixture
-def folders(tmp_path):
-    return write_logs(tmp_path)
-
-
-@pytest.fixture
-def parsed(page, folders, tmp_path):
+def parsed(page, log_folders, tmp_path):
     """The report of both systems, with all sessions drawn."""
-    return drawn(page, report(folders), tmp_path)
+    return drawn(page, report(log_folders), tmp_path)
 
 
 def column_of(html, title):
@@ -140,10 +135,10 @@ def test_a_session_reads_from_rubrics_to_sources(parsed):
     assert places == sorted(places)
 
 
-def test_the_overview_has_the_means_of_the_sessions(folders):
+def test_the_overview_has_the_means_of_the_sessions(log_folders):
     # one: (1 + 1 + 1/4 + 0) / 4 rubrics, 2 of 4 satisfied after (2 + 1) / 2 turns; 2 + 1 + 2 + 1
     # turns; two: (1/2 + 1 + 1) / 3
-    html = report(folders).html
+    html = report(log_folders).html
     for title, expected in {
         "sessions": ["4", "3"],
         "satisfied": [".5000", "", ".6667", "+.1667"],
@@ -159,7 +154,7 @@ def test_the_overview_has_the_means_of_the_sessions(folders):
             cells += [text for text, _ in of_system]
         assert cells == expected, title
     measures = {}
-    for name, path in zip(SYSTEMS, folders, strict=True):
+    for name, path in zip(SYSTEMS, log_folders, strict=True):
         measures[name] = ikat.evaluation.session_measures(Log(path).dialogues())
     means = ikat.evaluation.session_means(measures)
     assert means["rubrics met"].round(4).tolist() == [0.5625, 0.8333]
@@ -280,16 +275,16 @@ def test_texts_that_the_log_lacks_come_from_an_index(page, tmp_path):
     )
 
 
-def test_conversations_and_runs_of_topics_need_a_report_each(folders):
+def test_conversations_and_runs_of_topics_need_a_report_each(log_folders):
     run = ranking([("1_1", "a", 1.0)])
     with pytest.raises(UsageError, match="one holds a simulation, mine does not: make two reports"):
-        report({"one": folders[0], "mine": run})
+        report({"one": log_folders[0], "mine": run})
     with pytest.raises(
         UsageError, match="qrels=... is for runs of topics, and one holds a simulation: omit it"
     ):
-        report(folders, qrels=pd.DataFrame())
+        report(log_folders, qrels=pd.DataFrame())
     with pytest.raises(UsageError, match="measures=... is for runs of topics"):
-        report(folders, measures=["RR"])
+        report(log_folders, measures=["RR"])
 
 
 def test_a_log_is_no_run_of_topics(tmp_path):
@@ -310,24 +305,7 @@ def test_a_log_is_no_run_of_topics(tmp_path):
         report(log)
 
 
-@pytest.mark.filterwarnings("default::pyterrier_ikat.show.report.sessions.NoConversationWarning")
-def test_a_folder_without_a_conversation_is_skipped_and_told(tmp_path):
-    empty = Log.create(tmp_path / "raw", {"kind": "served", "system": "raw"})
-    asked = Log.create(tmp_path / "rtg", {"kind": "served", "system": "rtg"})
-    asked.begin("s1", "somebody")
-    asked.append(Turn(1, "Which tea?", "Mint.", session="s1"))
-    out = tmp_path / "report.html"
-    done = command("report", empty.folder, asked.folder, "--out", out)
-    assert done.exit_code == 0
-    assert "ikat: warning: raw has no conversation yet and is not shown" in done.stderr
-    page = Page(out.read_text(encoding="utf-8"))
-    assert "raw has no conversation yet and is not shown" in page.said()
-    assert "rtg 1 session of 1 user." in page.said()
-    with pytest.raises(DataError, match="raw has no conversation yet"):
-        report([empty, asked], baseline="raw")
-
-
-def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
+def test_other_users_or_rubrics_can_not_be_compared(tmp_path, log_folders):
     for what, user, rubrics in (
         ("users", "somebody", {"r1": "Which tea?"}),
         ("rubrics", "person of u2", {"r1": "Which coffee?"}),
@@ -338,43 +316,39 @@ def test_other_users_or_rubrics_can_not_be_compared(tmp_path, folders):
             f"session u2 has different {what} in one and {what}: compare systems on the same users"
         )
         with pytest.raises(DataError, match=message):
-            report([folders[0], log])
+            report([log_folders[0], log])
 
 
-def command(*words):
-    return CliRunner().invoke(main, [str(word) for word in words])
-
-
-def test_the_ledger_has_the_calls_and_the_cost_of_each_system(folders):
-    done = command("evaluate", "--cost", *folders, "--format", "csv")
-    rows = pd.read_csv(pd.io.common.StringIO(done.output)).set_index("system")
-    assert rows["calls"].to_dict() == {"one": 18, "two": 5}  # 6 turns of 3 calls, 5 of 1
-    assert rows.loc["one", "cost"] == 1.5
-    assert pd.isna(rows.loc["two", "cost"])
-    told = " ".join(command("evaluate", "--cost", *folders).output.split())
-    assert "one all all 18 0 0 – 1.5000" in told
-    assert "a conversation's log adds up a system's stages" in told
-
-
-def test_cached_completions_are_no_calls_in_the_ledger(tmp_path):
-    path = write_log(
-        tmp_path / "one",
-        "one",
-        {"u2": (["r1"], "satisfied")},
-        spend=Spend(3, 2, None, None, None, 0.25, None),
-    )
-    row = ikat.show.ledger_frame([path]).iloc[0]
-    assert (row["calls"], row["known"], row["cost"]) == (3, 2, 0.25)
-    assert row[["worth", "prompt_tokens", "seconds", "failures"]].isna().all()
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logs")
+    return report(write_logs(folder)).save(folder / "report.html").as_uri()
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--by", "depth"), ("--of", "statements"), ("--of", "responses")]
+    ("fields", "expected"),
+    [  # rubrics met: one 1, 1, 1/4, 0; two 1/2, 1, 1, none
+        ({"outcome": "loss"}, ["u1"]),
+        ({"order": "gain"}, ["u3", "u2", "u1", "u4"]),
+        ({"measure": "2", "outcome": "win"}, ["u1", "u2", "u3"]),  # two makes fewer calls
+        ({"search": "secret-u3-two"}, ["u3"]),  # a source that nobody opened
+    ],
 )
-def test_other_commands_say_what_the_folder_is(folders, words):
-    done = command("evaluate", folders[0], *words, "--dataset", "ikat:sample")
-    assert done.exit_code == 2
-    assert (
-        f"ikat: {folders[0]} holds a simulation, not the run of a dataset's topics: `ikat report`"
-        in done.output
+def test_sessions_are_filtered_sorted_and_searched(page, url, fields, expected):
+    page.goto(url)
+    choose(page, **fields)
+    expect(turns(page)).to_have_text(expected)
+    expect(page.locator("#count")).to_have_text(f"{len(expected)} of 4")
+
+
+@pytest.mark.parametrize("view", [PHONE, DESK], ids=["phone", "desk"])
+def test_nothing_keeps_people_from_using_the_page(new_page, url, view):
+    page = new_page(**view)
+    page.goto(url)
+    open_turns(page)
+    open_all_boxes(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == view["viewport"]["width"]
+    assert page.locator(".turn").evaluate_all(
+        "all => all.every(one => one.scrollWidth <= one.clientWidth)"
     )
+    assert violations(page) == []

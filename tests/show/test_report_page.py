@@ -1,3 +1,5 @@
+"""The page of a report of runs: what it tells, loads and allows, and how it is saved."""
+
 import base64
 import hashlib
 import random
@@ -14,10 +16,9 @@ from small_runs import DOCNOS, best_first, ranking
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.show import report
-from pyterrier_ikat.show.report import describe_calls, rankings
-from pyterrier_ikat.show.report.page import FOLDER
+from pyterrier_ikat.show.report import rankings
+from pyterrier_ikat.show.report.page import FOLDER, Report
 
 
 @pytest.fixture
@@ -166,6 +167,25 @@ def test_a_report_is_saved_whole_and_shown_in_a_frame_of_its_own(folders, tmp_pa
     assert re.fullmatch(r"<report of plain, full, 0\.\d MB: .save\(path\) writes it>", repr(made))
 
 
+def test_a_page_in_a_notebook_is_a_frame_and_says_its_size(tmp_path):
+    page = Report('<p class="a">&</p>', 'a"b')
+    assert page._repr_html_() == (
+        '<iframe title="a&quot;b" srcdoc="&lt;p class=&quot;a&quot;&gt;&amp;&lt;/p&gt;" '
+        'sandbox="allow-scripts" width="100%" height="720" style="border: 0"></iframe>'
+    )
+    assert repr(Report("ä" * 600_000, "x")) == "<report of x, 1.2 MB: .save(path) writes it>"
+    path = page.save(tmp_path / "page.html")
+    assert path.read_text(encoding="utf-8") == '<p class="a">&</p>'
+
+
+def test_a_page_in_a_notebook_is_named_as_it_is():
+    page = Report('<p class="x">tea & "milk"</p>', 'a"b <i>')
+    [(tag, attributes)] = Page(page._repr_html_()).elements
+    assert (tag, attributes["title"], attributes["srcdoc"]) == ("iframe", page.name, page.html)
+    large = Report("\u00e4" * 1_000_000, "x")
+    assert repr(large) == "<report of x, 2.0 MB: .save(path) writes it>"
+
+
 def test_one_run_has_nothing_to_compare_with(page, folders, sample, tmp_path):
     parsed = drawn(page, report(folders[1], sample), tmp_path)
     names = {attrs.get("name") for _, attrs in parsed.elements}
@@ -205,33 +225,6 @@ def test_the_dataset_by_name_and_other_measures(folders):
     assert len(options) == 1 + 2 + 4 + 3 + 2
     with pytest.raises(UsageError, match="no dataset 'ikat:1999'"):
         report(folders, "ikat:1999")
-
-
-@pytest.mark.parametrize(
-    ("ledger", "told"),
-    [
-        (None, "No LLM calls."),
-        ({"prompt_tokens": [1, None], "cost": [0.5, 0.5]}, "unknown tokens, 1.00 USD"),
-        ({"prompt_tokens": [1, 2], "cost": [0.5, None]}, "7 tokens, unknown cost"),
-    ],
-)
-def test_unknown_amounts_are_called_unknown(ledger, told):
-    counts = {name: [1, 1] for name in ("calls", "known", "failures", "fallbacks")}
-    frame = (
-        None if ledger is None else pd.DataFrame({**counts, "completion_tokens": [2, 2], **ledger})
-    )
-    assert told in describe_calls(frame)
-
-
-def test_requests_without_an_answer_are_said():
-    spent = Ledger()
-    spent.count("answer", "m", calls=2, prompt_tokens=9, completion_tokens=1, cost=0.5)
-    assert "without an answer" not in describe_calls(spent.frame())
-    spent.count("answer", "m", unanswered=3, cost=None)
-    assert (
-        "2 LLM calls, 0 known, 10 tokens, unknown cost, 3 requests without an answer"
-        in describe_calls(spent.frame())
-    )
 
 
 def test_each_passage_is_in_the_page_once():
