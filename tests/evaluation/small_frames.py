@@ -12,12 +12,19 @@ def qrels(*rows):
 
 
 def run(**turns):
-    rows = [
-        (qid, docno, 10.0 - rank, rank)
-        for qid, docnos in turns.items()
-        for rank, docno in enumerate(docnos.split())
-    ]
+    rows = []
+    for qid, docnos in turns.items():
+        for rank, docno in enumerate(docnos.split()):
+            rows.append((qid, docno, 10.0 - rank, rank))
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+
+
+def by_turn(frame, column):
+    """qid -> docno -> the value of this column, as trec_eval takes judgements and runs."""
+    turns = {}
+    for qid, rows in frame.groupby("qid"):
+        turns[qid] = dict(zip(rows["docno"], rows[column].tolist(), strict=True))
+    return turns
 
 
 def folder(path, results, asked=None, **parameters):

@@ -26,7 +26,8 @@ example of a matrix, not a reference for the paper's figure.
 
 def matrix_as_qrels(matrix):
     rows, columns = np.indices(matrix.shape)
-    a, b = np.repeat(rows.ravel(), matrix.ravel()), np.repeat(columns.ravel(), matrix.ravel())
+    a = np.repeat(rows.ravel(), matrix.ravel())
+    b = np.repeat(columns.ravel(), matrix.ravel())
     docnos = [f"d{number}" for number in range(len(a))]
     first = pd.DataFrame({"qid": "1_1", "docno": docnos, "label": a})
     return first, first.assign(label=b).sample(frac=1, random_state=1)
@@ -116,8 +117,10 @@ LABELS = [(0, 0), (1, 2), (2, 1), (2, 3), (4, 4), (3, 2), (1, 1), (0, 1)]
     ],
 )
 def test_what_is_relevant_from_each_label_on(threshold, binary):
-    first = qrels(*(("1_1", f"d{n}", one) for n, (one, _) in enumerate(LABELS)))
-    second = qrels(*(("1_1", f"d{n}", other) for n, (_, other) in enumerate(LABELS)))
+    docnos = ["d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7"]
+    ours, theirs = zip(*LABELS, strict=True)
+    first = pd.DataFrame({"qid": "1_1", "docno": docnos, "label": ours})
+    second = pd.DataFrame({"qid": "1_1", "docno": docnos, "label": theirs})
     found = agreement(first, second, threshold)
     assert found.threshold == threshold
     assert found.pairs == 8
@@ -132,8 +135,8 @@ def test_what_is_relevant_from_each_label_on(threshold, binary):
 
 
 def by_threshold(threshold):
-    both = [(one >= threshold, other >= threshold) for one, other in LABELS]
-    return zip(*both, strict=True)
+    ours, theirs = zip(*LABELS, strict=True)
+    return np.array(ours) >= threshold, np.array(theirs) >= threshold
 
 
 def test_a_matrix_has_all_labels_from_least_to_greatest():
@@ -161,6 +164,14 @@ def test_orders_with_ties_have_tau_b_and_none_where_all_tie():
     assert np.isnan(order_agreement(table.assign(**{"nDCG@5": 0.5}), rising, "nDCG@5"))
 
 
+def texts(table):
+    """The texts of a table, column by column."""
+    columns = []
+    for column in table.columns:
+        columns.append([cell.text for cell in column.cells])
+    return columns
+
+
 def test_tables_have_their_titles_counts_and_notes():
     first = qrels(("1_1", "a", 0), ("1_1", "b", 3), ("1_1", "c", 2), ("1_1", "d", 2))
     second = qrels(("1_1", "a", 0), ("1_1", "b", 2), ("1_1", "c", 0), ("1_2", "d", 2))
@@ -174,13 +185,12 @@ def test_tables_have_their_titles_counts_and_notes():
         ".0000"
     ]
     assert [column.title for column in graded.columns] == ["label", "0", "1", "2", "3"]
-    cells = [[cell.text for cell in column.cells] for column in graded.columns]
+    cells = texts(graded)
     assert cells[0] == ["0", "1", "2", "3"]
     assert cells[1] == ["1", "0", "1", "0"]
     assert cells[3] == ["0", "0", "0", "1"]
     assert [column.numeric for column in graded.columns] == [False, *[True] * 4]
-    cells = [[cell.text for cell in column.cells] for column in binary.columns]
-    assert cells == [["False", "True"], ["1", "1"], ["0", "1"]]
+    assert texts(binary) == [["False", "True"], ["1", "1"], ["0", "1"]]
     same = found.binary_confusion.to_numpy().tolist()
     assert same == [[1, 0], [1, 1]]
     with pytest.raises(DataError, match=r"no pair in common \(such as 1_1 a and 1_2 d\)"):

@@ -45,10 +45,14 @@ def test_shares_of_sentences_and_citations(entries, sentences, citations):
     cells = column([entries])
     answers = pd.DataFrame({"qid": ["1_1"], "qanswer": ["Rooibos."], "qcitations": cells})
     judged = evaluate_responses(turns, answers, [CitedSentences(), ExistingCitations()])
-    found = [None if pd.isna(value) else value for value in judged["value"]]
-    assert found == [pytest.approx(sentences), pytest.approx(citations)]
-    outcomes = ["no basis" if value is None else "judged" for value in (sentences, citations)]
-    assert judged["outcome"].tolist() == outcomes
+    rows = judged.to_dict("records")
+    for row, wanted in zip(rows, [sentences, citations], strict=True):
+        if wanted is None:
+            assert pd.isna(row["value"])
+            assert row["outcome"] == "no basis"
+        else:
+            assert row["value"] == pytest.approx(wanted)
+            assert row["outcome"] == "judged"
     means = response_means(judged).set_index("judge")
     assert means.index.tolist() == ["cited sentences", "existing citations"]
 

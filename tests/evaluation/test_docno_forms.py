@@ -20,13 +20,15 @@ TURNS = ["1_1", "1_2"]
 
 
 def judging(*docnos):
-    return pd.DataFrame(
-        [(qid, docno, 1) for qid in TURNS for docno in docnos], columns=["qid", "docno", "label"]
-    )
+    of_turns = [pd.DataFrame({"qid": qid, "docno": list(docnos), "label": 1}) for qid in TURNS]
+    return pd.concat(of_turns, ignore_index=True)
 
 
 def finding(*docnos):
-    rows = [(qid, docno, -float(rank), rank) for qid in TURNS for rank, docno in enumerate(docnos)]
+    rows = []
+    for qid in TURNS:
+        for rank, docno in enumerate(docnos):
+            rows.append((qid, docno, -float(rank), rank))
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
 
 

@@ -11,6 +11,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, P, R, nDCG
+from small_frames import by_turn
 
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.evaluation import as_measures, evaluate, per_turn
@@ -20,45 +21,37 @@ from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
 
 def random_runs(seed=7, turns=30, names=("one", "two", "three")):
     rng = np.random.default_rng(seed)
-    qrels = pd.DataFrame(
-        [
-            (f"9-1_{turn}", f"d{doc}", int(rng.integers(0, 5)))
-            for turn in range(turns)
-            for doc in rng.permutation(40)[:15]
-        ],
-        columns=["qid", "docno", "label"],
-    )
+    judged = []
+    for turn in range(turns):
+        for doc in rng.permutation(40)[:15]:
+            judged.append((f"9-1_{turn}", f"d{doc}", int(rng.integers(0, 5))))
     runs = {}
     for position, name in enumerate(names):
-        rows = [
-            (f"9-1_{turn}", docno, score, rank)
-            for turn in range(
-                turns - position
-            )  # later runs lack turns; rounded scores tie, their ranks are in trec_eval's order
-            for rank, (score, docno) in enumerate(_by_trec_eval(rng.permutation(40)[:30]))
-        ]
+        rows = []
+        for turn in range(turns - position):  # later runs lack turns
+            ranking = _by_trec_eval(rng.permutation(40)[:30])
+            for rank, (score, docno) in enumerate(ranking):
+                rows.append((f"9-1_{turn}", docno, score, rank))
         runs[name] = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
-    return runs, qrels
+    return runs, pd.DataFrame(judged, columns=["qid", "docno", "label"])
 
 
 def _by_trec_eval(docs):
-    return sorted(
-        ((round(10 - place / 4, 0), f"d{doc}") for place, doc in enumerate(docs)), reverse=True
-    )
+    """Rounded scores, which tie, in trec_eval's order: of equal scores the greatest docno first."""
+    scored = []
+    for place, doc in enumerate(docs):
+        scored.append((round(10 - place / 4, 0), f"d{doc}"))
+    return sorted(scored, reverse=True)
 
 
 def direct(run, qrels, names):
     """pytrec_eval called directly, missing turns as zeros."""
-    judged = {
-        qid: dict(zip(rows["docno"], map(int, rows["label"]), strict=True))
-        for qid, rows in qrels.groupby("qid")
-    }
-    ranked = {
-        qid: dict(zip(rows["docno"], map(float, rows["score"]), strict=True))
-        for qid, rows in run.groupby("qid")
-    }
-    found = pytrec_eval.RelevanceEvaluator(judged, set(names)).evaluate(ranked)
-    return {name: [found.get(qid, {}).get(name, 0.0) for qid in judged] for name in names}
+    judged = by_turn(qrels, "label")
+    found = pytrec_eval.RelevanceEvaluator(judged, set(names)).evaluate(by_turn(run, "score"))
+    figures = {}
+    for name in names:
+        figures[name] = [found.get(qid, {}).get(name, 0.0) for qid in judged]
+    return figures
 
 
 def test_figures_equal_pytrec_eval_over_all_turns_of_the_qrels():
@@ -290,11 +283,11 @@ def finding(**ranks):
 
     The passages before it are not judged.
     """
-    rows = [
-        (qid, "good" if rank == at else f"bad{rank}", -float(rank), rank)
-        for qid, at in ranks.items()
-        for rank in range(at + 1)
-    ]
+    rows = []
+    for qid, at in ranks.items():
+        for rank in range(at):
+            rows.append((qid, f"bad{rank}", -float(rank), rank))
+        rows.append((qid, "good", -float(at), at))
     return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
 
 

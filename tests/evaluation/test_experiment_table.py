@@ -51,7 +51,8 @@ def test_arrows_show_directions_and_differences_intervals():
     below = shown.below
     assert [column.title for column in below.columns] == ["system", "nDCG@5", "RR(rel=1)"]
     assert texts(below.columns[0]) == ["up", "same"]
-    low, high = (f"{rows[1][f'nDCG@5 {end}']:.4f}"[1:] for end in ("low", "high"))
+    low = f"{rows[1]['nDCG@5 low']:.4f}"[1:]
+    high = f"{rows[1]['nDCG@5 high']:.4f}"[1:]
     assert texts(below.columns[1]) == [f"+.4620 [+{low}, +{high}]", "+.0000 [–]"]
     assert texts(below.columns[2])[0].startswith("-.4620 [-")
     assert below.notes == [
@@ -96,9 +97,9 @@ def test_each_measure_without_a_test_is_named():
 
 def test_nothing_is_untested_for_one_cluster_or_no_difference():
     one = Clusters("topic", ["x"] * 5)
-    for clusters, measures in ((one, [nDCG @ 5]), (FIVE, [nDCG @ 5])):
-        chosen = {name: SCORES[name] for name in ("base", "same" if clusters is FIVE else "up")}
-        notes = experiment_table(experiment_rows(chosen, measures, "base", clusters)).notes
+    for name, clusters in (("up", one), ("same", FIVE)):
+        chosen = {"base": SCORES["base"], name: SCORES[name]}
+        notes = experiment_table(experiment_rows(chosen, [nDCG @ 5], "base", clusters)).notes
         assert not any(note.startswith("Not tested") for note in notes)
     worse = {"base": {"AP(rel=1)": [0.5] * 5}, "down": {"AP(rel=1)": [0.25] * 5}}
     notes = experiment_table(experiment_rows(worse, [AP], "base", FIVE)).notes

@@ -11,6 +11,7 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import NumRet, nDCG
+from small_frames import by_turn
 from test_evaluate import random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
@@ -23,28 +24,25 @@ def by_rank(run):
 
     The form is qid -> docno -> how many passages stand from here on.
     """
-    ordered = {qid: rows.sort_values("rank")["docno"].tolist() for qid, rows in run.groupby("qid")}
-    return {
-        qid: {docno: float(len(docnos) - place) for place, docno in enumerate(docnos)}
-        for qid, docnos in ordered.items()
-    }
+    turns = {}
+    for qid, rows in run.groupby("qid"):
+        docnos = rows.sort_values("rank")["docno"].tolist()
+        scores = np.arange(len(docnos), 0, -1, dtype=float).tolist()
+        turns[qid] = dict(zip(docnos, scores, strict=True))
+    return turns
 
 
 def defined(measures, run, qrels):
-    """qid -> measure -> figure, by ir_measures, each measure alone.
+    """(qid, measure) -> figure, by ir_measures, each measure alone.
 
     The scores say the order of the ranks.
     """
-    judged = {
-        qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
-        for qid, rows in qrels.groupby("qid")
-    }
-    found = (
-        metric
-        for measure in measures
-        for metric in ir_measures.iter_calc([measure], judged, by_rank(run))
-    )
-    return {(one.query_id, label(one.measure)): one.value for one in found}
+    judged = by_turn(qrels, "label")
+    figures = {}
+    for measure in measures:
+        for metric in ir_measures.iter_calc([measure], judged, by_rank(run)):
+            figures[metric.query_id, label(metric.measure)] = metric.value
+    return figures
 
 
 TREC_EVAL = {
@@ -113,39 +111,35 @@ def foreign_runs(draw):
     The run lacks turns and has others.
     """
     qids = ["9-1_1", "9-1_2", "10-1_2", "7", "-3"]
-    judged = {
-        (qid, "anchor"): 0 for qid in qids
-    }  # trec_eval itself may loop where all labels of a turn are below 0
-    judged |= {
-        (qid, docno): draw(st.integers(-1, 4))
-        for qid in qids
-        for docno in draw(st.lists(st.sampled_from(DOCNOS), min_size=1, unique=True))
-    }
+    judged = []
+    for qid in qids:
+        # trec_eval itself may loop where all labels of a turn are below 0
+        judged.append((qid, "anchor", 0))
+        for docno in draw(st.lists(st.sampled_from(DOCNOS), min_size=1, unique=True)):
+            judged.append((qid, docno, draw(st.integers(-1, 4))))
     found = [("9-1_2", "anchor")]  # a run without a judged turn or passage is refused
     for qid in [*qids[1:], "never judged"]:
         for docno in draw(st.lists(st.sampled_from(DOCNOS), unique=True)):
             found.append((qid, docno))
-    scored = [
-        (qid, docno, draw(st.sampled_from(NEAR))) for qid, docno in draw(st.permutations(found))
-    ]
-    ranked = sorted(scored, key=lambda row: -np.float32(row[2]))  # ties are in any order
-    rows = draw(st.permutations([(*row, 3 * rank - 5) for rank, row in enumerate(ranked)]))
+    scored = []
+    for qid, docno in draw(st.permutations(found)):
+        scored.append((qid, docno, draw(st.sampled_from(NEAR))))
+    scored.sort(key=lambda row: -np.float32(row[2]))  # ties are in any order
+    ranked = []
+    for place, row in enumerate(scored):
+        ranked.append((*row, 3 * place - 5))
+    rows = draw(st.permutations(ranked))
     run = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"]).astype(
         {"qid": object, "docno": object, "score": float}
     )
-    return run, pd.DataFrame(
-        [(*pair, grade) for pair, grade in judged.items()], columns=["qid", "docno", "label"]
-    )
+    return run, pd.DataFrame(judged, columns=["qid", "docno", "label"])
 
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.evaluation.evaluator.RelevanceWarning")
 @given(foreign_runs(), st.integers(1, 3))
 def test_any_run_gets_trec_evals_figures_in_rank_order(case, level):
     run, qrels = case
-    judged = {
-        qid: dict(zip(rows["docno"], rows["label"].tolist(), strict=True))
-        for qid, rows in qrels.groupby("qid")
-    }
+    judged = by_turn(qrels, "label")
     found = pytrec_eval.RelevanceEvaluator(judged, set(TREC_EVAL), relevance_level=level).evaluate(
         by_rank(run)
     )
@@ -153,9 +147,10 @@ def test_any_run_gets_trec_evals_figures_in_rank_order(case, level):
     figures = per_turn(run, qrels, list(leveled.values())).set_index("qid")
     for name, measure in leveled.items():
         lost = float(name == "num_q")  # trec_eval -c counts all turns of the qrels
-        assert figures[label(measure)].to_dict() == {
-            qid: pytest.approx(found.get(qid, {}).get(name, lost), abs=1e-9) for qid in judged
-        }
+        ours = figures[label(measure)].to_dict()
+        assert ours.keys() == judged.keys()
+        for qid, figure in ours.items():
+            assert figure == pytest.approx(found.get(qid, {}).get(name, lost), abs=1e-9)
 
 
 OTHERS = [
@@ -176,9 +171,9 @@ OTHERS += ["P(judged_only=True)@3"]
 def test_providers_other_than_trec_eval_see_the_same_order(case):
     run, qrels = case
     measures = [measure for measure in map(parse_measure, OTHERS) if provider_of(measure)]
-    shown = {
-        qid: f"{number}" for number, qid in enumerate(qrels["qid"].unique())
-    }  # gdeval reads nothing but numbers
+    shown = {}
+    for number, qid in enumerate(qrels["qid"].unique()):
+        shown[qid] = str(number)  # gdeval reads nothing but numbers
     renamed = run[run["qid"].isin(shown)]
     expected = defined(
         measures,
@@ -268,10 +263,10 @@ def test_counts_are_added_up_not_averaged():
             DataError,
             "the qid nan is not a text",
         ),
-        *(
-            (lambda run, score=score: run.assign(score=score), DataError, "gave the score")
-            for score in (np.nan, np.inf, 1e39, "high")
-        ),
+        (lambda run: run.assign(score=np.nan), DataError, "gave the score"),
+        (lambda run: run.assign(score=np.inf), DataError, "gave the score"),
+        (lambda run: run.assign(score=1e39), DataError, "gave the score"),
+        (lambda run: run.assign(score="high"), DataError, "gave the score"),
         (lambda run: pd.concat([run, run]), DataError, "turn 9-1_0 has passage .* twice"),
         (
             lambda run: run.assign(rank=-run["rank"]),
@@ -284,7 +279,7 @@ def test_counts_are_added_up_not_averaged():
             "like 9-1-2, the wanted ones like 9-1_2",
         ),
         (
-            lambda run: run.assign(qid="7_1", docno=[f"d{n}" for n in range(len(run))]),
+            lambda run: run.assign(qid="7_1", docno="d" + run.index.astype(str)),
             DataError,
             "run x has no turn of the qrels.*7_1",
         ),

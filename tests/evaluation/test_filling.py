@@ -11,6 +11,7 @@ import pyterrier as pt
 import pytest
 from click.testing import CliRunner
 from fakes import scripted
+from small_frames import by_turn, qrels, run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -26,12 +27,17 @@ class Labels:
     """A model that looks a passage's label up by the passage's text, and remembers its prompts."""
 
     def __init__(self, label_of):
-        self.label_of, self.asked = label_of, []
+        self.label_of = label_of
+        self.asked = []
 
     def generate(self, chats):
         prompts = [chat[-1]["content"] for chat in chats]
         self.asked += prompts
-        return [str(self.label_of(shown(prompt)[-1])) for prompt in prompts]
+        labels = []
+        for prompt in prompts:
+            passage = shown(prompt)[-1]
+            labels.append(str(self.label_of(passage)))
+        return labels
 
 
 def call(*words):
@@ -41,6 +47,13 @@ def call(*words):
 def shown(prompt):
     """The texts of a prompt: the examples, and the passage."""
     return [part.partition("\n</text>")[0] for part in prompt.split("<text>\n")[1:]]
+
+
+def labels_by_pair(frame):
+    labels = {}
+    for qid, docno, label in frame[["qid", "docno", "label"]].itertuples(index=False):
+        labels[qid, docno] = label
+    return labels
 
 
 def kappa(pairs):
@@ -57,34 +70,30 @@ def test_real_holes_get_gpt4s_labels_and_kappa_of_left_out_ones(shared, ikat_dat
     The run is CFDA's. Texts are stand-ins.
     """
     data = ikat.dataset("ikat:2024")
-    of_gpt4 = {
-        (qid, docno): label for qid, docno, label in data.get_qrels("gpt4").itertuples(index=False)
-    }
-    known = {
-        (qid, docno): label
-        for qid, docno, label in data.get_qrels().itertuples(index=False)
-        if (qid, docno) in of_gpt4
-    }
+    of_gpt4 = labels_by_pair(data.get_qrels("gpt4"))
+    of_nist = labels_by_pair(data.get_qrels())
     scores = json.loads(
         (shared / "outputs/cfda-2025/gpt4o_splade_rerank_deberta-2024-run.json").read_text()
     )
-    rows = [(qid, docno, score) for qid, found in scores.items() for docno, score in found.items()]
+    rows = []
+    for qid, found in scores.items():
+        for docno, score in found.items():
+            rows.append((qid, docno, score))
     runs = {"cfda": pt.model.add_ranks(pd.DataFrame(rows, columns=["qid", "docno", "score"]))}
-    turns = sorted({qid for qid, _ in known})[::4]
-    known = {pair: label for pair, label in known.items() if pair[0] in turns}
-    judged = pd.DataFrame(
-        [(*pair, label) for pair, label in known.items()], columns=["qid", "docno", "label"]
-    )
-    of_turn = {
-        qid: dict(zip(found["docno"], found["label"], strict=True))
-        for qid, found in judged.groupby("qid")
-    }
-    pool = [(qid, docno) for qid, docno in pool_runs(runs, 10).values.tolist() if qid in of_turn]
+    both = of_nist.keys() & of_gpt4.keys()
+    turns = sorted({qid for qid, _ in both})[::4]
+    known = {pair: label for pair, label in of_nist.items() if pair in both and pair[0] in turns}
+    judged = qrels(*((*pair, label) for pair, label in known.items()))
+    of_turn = by_turn(judged, "label")
+    pool = pool_runs(runs, 10)
+    pool = [tuple(pair) for pair in pool[pool["qid"].isin(turns)].values.tolist()]
     texts = pt.apply.generic(lambda rows: rows.assign(text=rows["qid"] + " " + rows["docno"]))
-    model, told = Labels(lambda text: of_gpt4.get(tuple(text.split()), "no label")), []
+    model = Labels(lambda text: of_gpt4.get(tuple(text.split()), "no label"))
+    told = []
     filled = fill_holes(runs, data, ikat.llm(model), judged, texts=texts, tell=told.append)
     asked = [tuple(shown(prompt)[-1].split()) for prompt in model.asked]
-    checked, holes = asked[:MOST_CHECKED], asked[MOST_CHECKED:]
+    checked = asked[:MOST_CHECKED]
+    holes = asked[MOST_CHECKED:]
     assert len(set(checked) & known.keys()) == MOST_CHECKED
     assert sorted(holes) == sorted(pair for pair in pool if pair not in known)
     assert told == [filled.agreement]
@@ -92,9 +101,7 @@ def test_real_holes_get_gpt4s_labels_and_kappa_of_left_out_ones(shared, ikat_dat
         kappa([(known[one], of_gpt4[one]) for one in checked])
     )
     expected = known | {pair: of_gpt4[pair] for pair in holes if pair in of_gpt4}
-    assert {
-        (qid, docno): label for qid, docno, label in filled.qrels.itertuples(index=False)
-    } == expected
+    assert labels_by_pair(filled.qrels) == expected
     assert f"{len(expected) - len(known)} of the {len(pool)} passages" in str(filled)
     for prompt, (qid, docno) in zip(model.asked, asked, strict=True):
         examples = [tuple(text.split()) for text in shown(prompt)[:-1]]
@@ -124,15 +131,14 @@ def test_scores_with_filled_labels_stand_beside_kappa_and_share(runs, tmp_path):
     pool = pool_runs({"ad": RunFolder(runs).results()}, 10)
     judged = ikat.dataset("ikat:sample").get_qrels()
     both = judged.merge(pool, on=["qid", "docno"])
-    lines = [
-        {"qid": qid, "stage": "judge", "item": docno, "completion": str(label), "model": "recorded"}
-        for qid, docno, label in pool.merge(judged, how="outer")
-        .fillna({"label": 1})
-        .astype({"label": int})
-        .itertuples(index=False)
-    ]
-    (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    out, where = tmp_path / "filled.qrels", ("--dataset", "ikat:sample")
+    labels = pool.merge(judged, how="outer").fillna({"label": 1}).astype({"label": int})
+    with (tmp_path / "labels.jsonl").open("w") as file:
+        for qid, docno, label in labels.itertuples(index=False):
+            line = {"qid": qid, "stage": "judge", "item": docno}
+            line |= {"completion": str(label), "model": "recorded"}
+            file.write(json.dumps(line) + "\n")
+    out = tmp_path / "filled.qrels"
+    where = ("--dataset", "ikat:sample")
     done = call(
         "judge",
         "--fill",
@@ -268,8 +274,7 @@ class SmallData:
 
 
 def small_run(docnos="efa", turns=("1_1", "1_2", "1_3")):
-    rows = [(qid, docno, float(-rank), rank) for qid in turns for rank, docno in enumerate(docnos)]
-    return {"mine": pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])}
+    return {"mine": run(**dict.fromkeys(turns, " ".join(docnos)))}
 
 
 def test_holes_are_filled_after_people_are_compared():
@@ -352,14 +357,15 @@ def test_checked_labels_are_few_and_of_given_judgements(monkeypatch):
         return rows.assign(text="mine " + rows["docno"])
 
     model = Labels(lambda text: 1)
-    data, llm = ikat.dataset(SmallData()), ikat.llm(model)
+    data = ikat.dataset(SmallData())
+    llm = ikat.llm(model)
     loader = pt.apply.generic(load)
     filled = fill_holes(small_run("eb"), data, llm, own, texts=loader, tell=[].append)
     assert asked == [*"badcab", "e", "e"]
     texts = [shown(prompt)[-1] for prompt in model.asked]
     assert texts[2:] == ["mine e", "mine e"]
     assert len(texts) == 4
-    assert set(texts[:2]) <= {f"mine {docno}" for docno in "abcd"}
+    assert set(texts[:2]) <= {"mine a", "mine b", "mine c", "mine d"}
     assert filled.agreement.pairs == 2
     assert filled.pool == 4
     assert len(filled.qrels) == 8

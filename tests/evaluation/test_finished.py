@@ -5,6 +5,7 @@ Turns that match nothing are named.
 
 import warnings
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -153,10 +154,10 @@ def test_a_measure_whose_level_no_label_has_is_named():
 
 def of_another_collection(count=3):
     """A retriever over passages that nobody judged, and that PyTerrier's own frames hold."""
-    rows = [
-        {"docno": f"other-{rank}", "score": -float(rank), "rank": rank} for rank in range(count)
-    ]
-    return pt.apply.generic(lambda turns: turns.merge(pd.DataFrame(rows), how="cross"))
+    ranks = np.arange(count)
+    docnos = [f"other-{rank}" for rank in ranks]
+    found = pd.DataFrame({"docno": docnos, "score": -ranks.astype(float), "rank": ranks})
+    return pt.apply.generic(lambda turns: turns.merge(found, how="cross"))
 
 
 def test_a_run_without_judged_passages_is_an_error_and_kept(tmp_path):
@@ -228,8 +229,9 @@ def test_a_turn_whose_passages_are_judged_for_another_scores_0(tmp_path):
 
 
 def test_scores_by_turn_are_those_of_the_chosen_turns():
-    qids = [f"{number}_1" for number in range(1, 7)]
-    high, low = [1.0, 0.9, 0.8, 0.9, 1.0, 0.9], [0.1, 0.2, 0.1, 0.1, 0.2, 0.1]
+    qids = ["1_1", "2_1", "3_1", "4_1", "5_1", "6_1"]
+    high = [1.0, 0.9, 0.8, 0.9, 1.0, 0.9]
+    low = [0.1, 0.2, 0.1, 0.1, 0.2, 0.1]
     frame = pd.DataFrame({"qid": qids})
     runs = {"high": frame.assign(**{"nDCG@5": high}), "low": frame.assign(**{"nDCG@5": low})}
     assert ikat.evaluation.differing_pairs(runs) == [("high", "low")]

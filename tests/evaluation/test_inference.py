@@ -21,6 +21,11 @@ from pyterrier_ikat.evaluation.inference import (
 NUMBERS = st.integers(-100, 100).map(lambda number: number / 100)
 
 
+def names_of(sizes):
+    """The name of each turn's cluster: as many turns of each as its size says."""
+    return np.repeat(np.arange(len(sizes)), sizes).astype(str).tolist()
+
+
 def in_matrices(differences, clusters):
     """CR2 for a regression on a constant, and Satterthwaite's degrees of freedom.
 
@@ -29,13 +34,15 @@ def in_matrices(differences, clusters):
     (X'X)^-1 x' A e e' A x (X'X)^-1; with independent turns, it is a sum of squares of p'e, whose
     vectors p give the degrees of freedom.
     """
-    differences, clusters = np.asarray(differences, dtype=float), np.asarray(clusters)
+    differences = np.asarray(differences, dtype=float)
+    clusters = np.asarray(clusters)
     turns = len(differences)
     ones = np.ones((turns, 1))
     inverse = np.linalg.inv(ones.T @ ones)
     residual_maker = np.eye(turns) - ones @ inverse @ ones.T
     residuals = residual_maker @ differences
-    variance, vectors = 0.0, []
+    variance = 0.0
+    vectors = []
     for name in sorted(set(clusters)):
         rows = np.flatnonzero(clusters == name)
         values, basis = np.linalg.eigh(residual_maker[np.ix_(rows, rows)])
@@ -43,7 +50,7 @@ def in_matrices(differences, clusters):
         left = (inverse @ ones[rows].T @ adjustment).ravel()
         variance += float(left @ residuals[rows]) ** 2
         vectors.append(residual_maker[:, rows] @ left)
-    products = np.array([[one @ other for other in vectors] for one in vectors])
+    products = np.array(vectors) @ np.array(vectors).T  # clusters x clusters
     freedom = np.trace(products) ** 2 / (products**2).sum()
     return np.sqrt(variance), freedom
 
@@ -61,9 +68,10 @@ def test_one_turn_per_cluster_is_the_paired_t_test(pairs):
 
 @given(st.lists(st.lists(NUMBERS, min_size=1, max_size=12), min_size=2, max_size=8))
 def test_it_is_cr2_with_satterthwaites_degrees_of_freedom(groups):
-    differences = [value for group in groups for value in group]
-    clusters = [str(place) for place, group in enumerate(groups) for _ in group]
-    sums = [sum(group) - len(group) * np.mean(differences) for group in groups]
+    differences = np.concatenate(groups).tolist()
+    clusters = names_of([len(group) for group in groups])
+    mean = np.mean(differences)
+    sums = [sum(group) - len(group) * mean for group in groups]
     assume(max(map(abs, sums)) > 1e-3)
     found = compare(differences, [0.0] * len(differences), clusters)
     error, freedom = in_matrices(differences, clusters)
@@ -77,8 +85,8 @@ def test_it_is_cr2_with_satterthwaites_degrees_of_freedom(groups):
 
 @given(st.lists(st.lists(NUMBERS, min_size=1, max_size=6), min_size=1, max_size=8))
 def test_p_value_and_interval_never_disagree(groups):
-    differences = [value for group in groups for value in group]
-    clusters = [str(place) for place, group in enumerate(groups) for _ in group]
+    differences = np.concatenate(groups).tolist()
+    clusters = names_of([len(group) for group in groups])
     found = compare(differences, [0.0] * len(differences), clusters)
     if np.isnan(found.p_value):
         assert np.isnan([found.low, found.high]).all()
@@ -122,9 +130,10 @@ def test_without_variance_between_clusters_nothing_is_known(ours, clusters):
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])
 @pytest.mark.parametrize("sizes", [[1, 1, 1, 1], [3, 2, 4], [12, 1, 1, 1], [2, 2]])
 def test_interval_and_test_by_the_formulas_in_matrices(sizes, level):
-    clusters = [f"c{number}" for number, size in enumerate(sizes) for _ in range(size)]
+    clusters = names_of(sizes)
     draw = np.random.default_rng(sum(sizes))
-    ours, theirs = draw.random(len(clusters)), draw.random(len(clusters))
+    ours = draw.random(len(clusters))
+    theirs = draw.random(len(clusters))
     error, freedom = in_matrices(ours - theirs, clusters)
     mean = np.mean(ours - theirs)
     half = stats.t.ppf((1 + level) / 2, freedom) * error

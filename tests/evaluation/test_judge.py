@@ -80,11 +80,10 @@ def test_the_judge_prompt_shows_its_parts_in_the_papers_order():
         ]
         places = [text.index(part) for part in parts]
         assert places == sorted(places)
-        shown = [
-            number
-            for number, statement in manual["qptkb"][qid].items()
-            if statement in text[: places[0]]
-        ]
+        shown = []
+        for number, statement in manual["qptkb"][qid].items():
+            if statement in text[: places[0]]:
+                shown.append(number)
         assert shown == [number for number in ids if number != "99"]
         assert text.endswith("Score:")
 
@@ -224,31 +223,17 @@ def test_qrels_pairs_are_judged_again_and_who_judged_is_said(tmp_path):
 def test_only_turns_judged_by_qrels_are_judged_by_default(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
-    turns = [
-        {
-            "qid": qid,
-            "messages": [{"role": "user", "content": "Tea?"}],
-            "resolved": "Which tea?",
-            "answer": "Rooibos.",
-        }
-        for qid in ("a_1", "b_1")
-    ]
+    asked = [{"role": "user", "content": "Tea?"}]
+    turn = {"messages": asked, "resolved": "Which tea?", "answer": "Rooibos."}
+    turns = [{"qid": "a_1", **turn}, {"qid": "b_1", **turn}]
     (folder / "topics.jsonl").write_text("".join(json.dumps(turn) + "\n" for turn in turns))
     (folder / "passages.jsonl").write_text('{"docno": "d", "text": "Rooibos is a tea."}\n')
     (folder / "qrels.txt").write_text("a_1 0 d 2\n")
-    run_file, recorded = tmp_path / "x.trec", tmp_path / "recorded.jsonl"
+    run_file = tmp_path / "x.trec"
+    recorded = tmp_path / "recorded.jsonl"
     run_file.write_text("a_1 Q0 d 1 1.0 x\nb_1 Q0 d 1 1.0 x\n")
-    lines = [
-        {
-            "qid": qid,
-            "stage": "judge",
-            "prompt": "judge",
-            "item": "d",
-            "completion": "3",
-            "model": "m",
-        }
-        for qid in ("a_1", "b_1")
-    ]
+    line = {"stage": "judge", "prompt": "judge", "item": "d", "completion": "3", "model": "m"}
+    lines = [{"qid": "a_1", **line}, {"qid": "b_1", **line}]
     recorded.write_text("".join(json.dumps(line) + "\n" for line in lines))
     common = ["judge", str(run_file), "--dataset", str(folder), "--llm", f"recorded:{recorded}"]
     for more, judged in (([], ["a_1"]), (["--turns", "a_1,b_1"], ["a_1", "b_1"])):

@@ -187,11 +187,11 @@ def test_agreement_is_that_of_cohen_on_what_both_labelled():
 def labels_of(**runs):
     """Labels of the nuggets a and b of one turn, for each run."""
     words = {"s": "support", "n": "not_support"}
-    rows = [
-        ("1_1", name, run, words[label])
-        for run, labels in runs.items()
-        for name, label in zip("ab", labels, strict=True)
-    ]
+    rows = []
+    for run, labels in runs.items():
+        first, second = labels
+        rows.append(("1_1", "a", run, words[first]))
+        rows.append(("1_1", "b", run, words[second]))
     return pd.DataFrame(rows, columns=["qid", "nugget", "run", "label"])
 
 
@@ -352,7 +352,8 @@ def test_a_turn_with_few_passages_ends_no_other_turns_batches():
     asked = requests_of(llm)
     found = create_nuggets(both, llm)
     assert found["nugget"].tolist() == ["z", "b", "c"]
-    assert ["text 20" in chat[-1]["content"] for chat in model.asked[:4]] == [False] * 3 + [True]
+    prompts = [chat[-1]["content"] for chat in model.asked[:4]]
+    assert ["text 20" in prompt for prompt in prompts] == [False] * 3 + [True]
     assert asked == [
         ("1_1", "nuggets_create", "0"),
         ("2_1", "nuggets_create", "0"),

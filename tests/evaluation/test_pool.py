@@ -28,10 +28,10 @@ def test_a_pool_refuses_runs_that_are_not_clean():
 
 
 def test_the_top_is_by_rank_and_ten_deep_by_default():
-    deep = run(**{"1_1": " ".join(f"d{number:02}" for number in range(12))})
+    deep = run(**{"1_1": "d00 d01 d02 d03 d04 d05 d06 d07 d08 d09 d10 d11"})
     pooled = pool_runs({"deep": deep})
     assert pooled.columns.tolist() == ["qid", "docno"]
-    assert pooled["docno"].tolist() == [f"d{number:02}" for number in range(10)]
+    assert " ".join(pooled["docno"]) == "d00 d01 d02 d03 d04 d05 d06 d07 d08 d09"
     assert pool_runs({"deep": deep}, depth=1).values.tolist() == [["1_1", "d00"]]
     assert len(pool_runs({"deep": deep}, depth=12)) == 12
     assert len(pool_runs({"deep": deep}, depth=13)) == 12

@@ -21,15 +21,15 @@ def test_20_published_scores_of_a_run_come_out(year, shared, ikat_data, tmp_path
     folder = shared / "outputs" / "cfda-2025"
     run = json.loads((folder / f"{RUNS[year]}-run.json").read_text())
     published = json.loads((folder / f"{RUNS[year]}-perf.json").read_text())
-    lines = [
-        f"{qid} Q0 {docno} 0 {score!r} run"
-        for qid, found in run.items()
-        for docno, score in found.items()
-    ]
+    lines = []
+    for qid, found in run.items():
+        for docno, score in found.items():
+            lines.append(f"{qid} Q0 {docno} 0 {score!r} run")
     (tmp_path / "run.trec").write_text("\n".join(lines))
-    measures = {
-        name: f"{OURS[name.partition('_')[0]]}@{name.rpartition('_')[2]}" for name in published
-    }
+    measures = {}
+    for name in published:
+        theirs, *_, cutoff = name.split("_")
+        measures[name] = f"{OURS[theirs]}@{cutoff}"
     qrels = ikat.dataset(f"ikat:{year}").get_qrels()
     [scores] = ikat.evaluate(
         {"run": ikat.runs.read_run(tmp_path / "run.trec")}, qrels, list(measures.values())

@@ -19,8 +19,8 @@ from pyterrier_ikat.evaluation.inference import compare
 from pyterrier_ikat.evaluation.score_frame import ScoreFrame, about_turns, notes_on_turns
 from pyterrier_ikat.evaluation.scores import find_silent, natural_key, scores_by_run
 
-TEAS = [f"t{number}" for number in range(1, 13)]
-CHATS = [f"chat{number}" for number in range(1, 7) for _ in (1, 2)]
+TEAS = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11", "t12"]
+CHATS = sorted(["chat1", "chat2", "chat3", "chat4", "chat5", "chat6"] * 2)  # two turns of each
 JUDGED = pd.DataFrame({"qid": TEAS, "docno": "a", "label": 1})
 BASE = [2, 2, 4, 4, 2, 2, 4, 4, 2, 2, 1, 1]
 OURS = [1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2]
@@ -41,9 +41,9 @@ class Teas:
 
 def at(ranks, qids=TEAS):
     """A run with the relevant passage of each turn at this rank."""
-    return run(
-        **{qid: "w x y "[: 2 * (rank - 1)] + "a" for qid, rank in zip(qids, ranks, strict=True)}
-    )
+    docnos = {1: "a", 2: "w a", 3: "w x a", 4: "w x y a"}
+    rankings = [docnos[rank] for rank in ranks]
+    return run(**dict(zip(qids, rankings, strict=True)))
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ def test_pairs_differ_by_the_unit_that_is_asked_for_or_known(teas):
     assert differing_pairs(with_chats, JUDGED, "RR") == []
     assert differing_pairs(named, JUDGED, "RR") == [("base", "ours")]
     assert differing_pairs(named, JUDGED, "RR", turns=TEAS[10:]) == []
-    scores = {"a": [0.5] * 12, "b": reciprocal(ours)}
     frames = {
-        name: pd.DataFrame({"qid": TEAS, "RR(rel=1)": of_run}) for name, of_run in scores.items()
+        "a": pd.DataFrame({"qid": TEAS, "RR(rel=1)": [0.5] * 12}),
+        "b": pd.DataFrame({"qid": TEAS, "RR(rel=1)": reciprocal(ours)}),
     }
     assert differing_pairs(frames, measure="RR") == [("a", "b")]
     assert differing_pairs({"a": at([2] * 12), "b": at([1] * 11 + [2])}, JUDGED, "P@1", unit="turn")

@@ -21,18 +21,13 @@ RUBRICS = {"r1": "Which tea?", "r2": "How hot?", "r3": "How long?", "r4": "Which
 
 def dialogue(name, *turns, rubrics=RUBRICS, end="turn limit"):
     """A conversation; each turn is (seconds, calls, cost, met)."""
-    made = [
-        Turn(
-            number,
-            "?",
-            "!",
-            seconds=seconds,
-            spend=Spend(calls, cost=cost),
-            met=tuple(met.split()),
-            session=name,
+    made = []
+    for number, (seconds, calls, cost, met) in enumerate(turns, 1):
+        spend = Spend(calls, cost=cost)
+        rubrics_met = tuple(met.split())
+        made.append(
+            Turn(number, "?", "!", seconds=seconds, spend=spend, met=rubrics_met, session=name)
         )
-        for number, (seconds, calls, cost, met) in enumerate(turns, 1)
-    ]
     return Dialogue(name, f"user of {name}", dict(rubrics), made, end=end)
 
 
@@ -41,10 +36,11 @@ def measured(*dialogues):
 
 
 def nan_as_none(row):
-    return {
-        name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in row.items()
-    }
+    cells = {}
+    for name, value in row.items():
+        missing = isinstance(value, float) and math.isnan(value)
+        cells[name] = None if missing else value
+    return cells
 
 
 FULL = dialogue(
@@ -156,10 +152,9 @@ def test_the_calls_of_a_session_include_known_completions():
 
 
 def session(name, end="", turns=0, **spend):
-    made = [
-        Turn(number, "?", "!", seconds=2.0, spend=Spend(**spend), met=("r",))
-        for number in range(1, turns + 1)
-    ]
+    made = []
+    for number in range(1, turns + 1):
+        made.append(Turn(number, "?", "!", seconds=2.0, spend=Spend(**spend), met=("r",)))
     return Dialogue(name, f"user {name}", {"r": "Tea?"} if turns else {}, made, end=end)
 
 

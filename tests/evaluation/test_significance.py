@@ -33,12 +33,9 @@ def test_the_table_is_pyterriers(baseline, correction):
     theirs = pyterriers(runs, qrels, baseline, correction).assign(turns=12)
     unit = None if baseline is None else "turn"
     ours = evaluate(runs, qrels, MEASURES, baseline, unit=unit)
-    added = {
-        "unit",
-        "clusters",
-        "unit_from",
-        *(f"{label(one)} {end}" for one in MEASURES for end in ("low", "high")),
-    }
+    added = {"unit", "clusters", "unit_from"}
+    for measure in MEASURES:
+        added |= {f"{label(measure)} low", f"{label(measure)} high"}
     shared = [name for name in ours.columns if name not in added]
     assert set(shared) == set(theirs.columns)
     pd.testing.assert_frame_equal(
@@ -57,10 +54,10 @@ def test_bonferroni_is_statsmodels():
     runs, qrels = random_runs(turns=25, names=("one", "two", "three", "four"))
     table = evaluate(runs, qrels, [nDCG @ 5], "three", unit="turn").set_index("name").drop("three")
     base = per_turn(runs["three"], qrels, [nDCG @ 5])["nDCG@5"]
-    p = [
-        stats.ttest_rel(per_turn(runs[name], qrels, [nDCG @ 5])["nDCG@5"], base).pvalue
-        for name in table.index
-    ]
+    p = []
+    for name in table.index:
+        scores = per_turn(runs[name], qrels, [nDCG @ 5])["nDCG@5"]
+        p.append(stats.ttest_rel(scores, base).pvalue)
     reject, corrected, _, _ = multipletests(p, alpha=0.05, method="bonferroni")
     assert table["nDCG@5 p-value"].tolist() == pytest.approx(p)
     assert table["nDCG@5 p-value corrected"].tolist() == pytest.approx(corrected)

@@ -9,6 +9,7 @@ import pyterrier as pt
 import pytest
 from click.testing import CliRunner
 from scipy import stats
+from small_frames import run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -26,11 +27,11 @@ from pyterrier_ikat.evaluation.units import UNITS
 
 def runs(conversations=8, turns=3, seed=1):
     """Two runs whose relevant passage has another rank on each turn, and their judgements."""
-    qids = [
-        f"{number // 2}-{number % 2 + 1}_{turn}"
-        for number in range(conversations)
-        for turn in range(1, turns + 1)
-    ]
+    qids = []
+    for number in range(conversations):
+        topic = number // 2
+        persona = number % 2 + 1
+        qids += [f"{topic}-{persona}_{turn}" for turn in range(1, turns + 1)]
     drawn = np.random.default_rng(seed)
     qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
     found = {}
@@ -48,10 +49,10 @@ def runs(conversations=8, turns=3, seed=1):
 def files(tmp_path):
     """A command that evaluates both runs, as files."""
     named, qrels = runs()
-    for name, run in named.items():
-        ikat.runs.write_run(run, tmp_path / f"{name}.trec")
-    lines = [f"{qid} 0 {docno} {value}" for qid, docno, value in qrels.itertuples(index=False)]
-    (tmp_path / "qrels").write_text("\n".join(lines))
+    for name, frame in named.items():
+        ikat.runs.write_run(frame, tmp_path / f"{name}.trec")
+    columns = qrels.assign(iteration=0)[["qid", "iteration", "docno", "label"]]
+    columns.to_csv(tmp_path / "qrels", sep=" ", header=False, index=False)
     paths = [str(tmp_path / f"{name}.trec") for name in named]
     return ["evaluate", *paths, "--qrels", str(tmp_path / "qrels"), "--measures", "RR"]
 
@@ -72,25 +73,12 @@ def test_every_dataset_has_a_unit_and_a_reason():
         data = ikat.dataset(name)
         assert data.unit in UNITS
         assert data.unit_reason.endswith(".")
-    units = {
-        name: ikat.dataset(name).unit
-        for name in (
-            "ikat:2023",
-            "ikat:2023-mini",
-            "ikat:2024",
-            "ikat:2025",
-            "cast:2019",
-            "locomo:",
-        )
-    }
-    assert list(units.values()) == [
-        "topic",
-        "topic",
-        "conversation",
-        "user",
-        "conversation",
-        "user",
-    ]
+    assert ikat.dataset("ikat:2023").unit == "topic"
+    assert ikat.dataset("ikat:2023-mini").unit == "topic"
+    assert ikat.dataset("ikat:2024").unit == "conversation"
+    assert ikat.dataset("ikat:2025").unit == "user"
+    assert ikat.dataset("cast:2019").unit == "conversation"
+    assert ikat.dataset("locomo:").unit == "user"
     assert ikat.dataset("mtrag:mini").unit == "conversation"
 
 
@@ -128,7 +116,9 @@ class Own:
         self.columns = columns
 
     def get_topics(self):
-        qids = [f"{chat}_{turn}" for chat in "abcdef" for turn in (1, 2, 3)]
+        qids = []
+        for chat in "abcdef":
+            qids += [f"{chat}_1", f"{chat}_2", f"{chat}_3"]
         return pd.DataFrame(
             {"qid": qids, "query": "tea"}
             | {name: values * 3 for name, values in self.columns.items()}
@@ -144,8 +134,10 @@ class Own:
 )
 def test_a_dataset_names_conversations_or_their_source_is_said(columns, wanted):
     def find(turns):
-        rows = [(qid, "tea", "xa"[place % 3 > 0], 1.0, 0) for place, qid in enumerate(turns["qid"])]
-        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
+        docnos = (["x", "a", "a"] * 6)[: len(turns)]
+        qids = turns["qid"].tolist()
+        found = {"qid": qids, "query": "tea", "docno": docnos, "score": 1.0, "rank": 0}
+        return pd.DataFrame(found)
 
     data = Own(**columns)
     every = find(data.get_topics()).assign(docno="a")
@@ -171,11 +163,10 @@ def test_turns_that_a_dataset_lacks_are_told():
 def test_marks_and_intervals_are_of_one_test(unit):
     named, qrels = runs(12)
     table = evaluate(named, qrels, ["RR"], "base", unit=unit)
-    scores = {
-        name: per_turn(run, qrels, ["RR"])["RR(rel=1)"].tolist() for name, run in named.items()
-    }
+    base = per_turn(named["base"], qrels, ["RR"])["RR(rel=1)"].tolist()
+    ours = per_turn(named["ours"], qrels, ["RR"])["RR(rel=1)"].tolist()
     clusters = find_clusters(list(dict.fromkeys(qrels["qid"])), unit)
-    wanted = compare(scores["ours"], scores["base"], clusters.names)
+    wanted = compare(ours, base, clusters.names)
     row = table.set_index("name").loc["ours"]
     assert row["RR(rel=1) p-value"] == pytest.approx(wanted.p_value)
     assert (row["RR(rel=1) low"], row["RR(rel=1) high"]) == pytest.approx((wanted.low, wanted.high))
@@ -193,18 +184,29 @@ def test_experiments_and_files_agree_with_evaluate(tmp_path):
     wanted = evaluate(named, qrels, ["RR"], "base")
     found = ikat.experiment(named, measures=["RR"], baseline="base", topics=topics, qrels=qrels)
     pd.testing.assert_frame_equal(pd.DataFrame(found), wanted)
-    for name, run in named.items():
-        ikat.runs.write_run(run, tmp_path / f"{name}.trec")
+    for name, frame in named.items():
+        ikat.runs.write_run(frame, tmp_path / f"{name}.trec")
     of_files = evaluate([tmp_path / "base.trec", tmp_path / "ours.trec"], qrels, ["RR"], "base")
     pd.testing.assert_frame_equal(of_files, wanted)
 
 
-def test_under_five_clusters_nothing_is_marked_and_why_is_said():
-    qids = [f"{number}-1_{turn}" for number in range(4) for turn in range(1, 6)]
+def good_and_poor(conversations):
+    """Judgements of five turns a conversation, and two runs.
+
+    The good run finds the passage of each turn, the poor one that of every seventh.
+    """
+    qids = []
+    for number in range(conversations):
+        qids += [f"{number}-1_{turn}" for turn in range(1, 6)]
     qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
-    late = [qid for place, qid in enumerate(qids) if place % 7]
     good = pd.DataFrame({"qid": qids, "docno": "a", "score": 1.0, "rank": 0})
-    poor = good.assign(docno=["x" if qid in late else "a" for qid in qids])
+    poor = good.assign(docno="x")
+    poor.loc[::7, "docno"] = "a"
+    return qrels, good, poor
+
+
+def test_under_five_clusters_nothing_is_marked_and_why_is_said():
+    qrels, good, poor = good_and_poor(4)
     table = evaluate({"poor": poor, "good": good}, qrels, ["P@1"], "poor")
     row = table.set_index("name").loc["good"]
     assert row["P(rel=1)@1 p-value"] < 0.05
@@ -217,11 +219,7 @@ def test_under_five_clusters_nothing_is_marked_and_why_is_said():
 
 
 def test_five_clusters_are_enough_for_a_mark():
-    qids = [f"{number}-1_{turn}" for number in range(5) for turn in range(1, 6)]
-    qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1})
-    late = [qid for place, qid in enumerate(qids) if place % 7]
-    good = pd.DataFrame({"qid": qids, "docno": "a", "score": 1.0, "rank": 0})
-    poor = good.assign(docno=["x" if qid in late else "a" for qid in qids])
+    qrels, good, poor = good_and_poor(5)
     table = evaluate({"poor": poor, "good": good}, qrels, ["P@1"], "poor")
     row = table.set_index("name").loc["good"]
     assert row["clusters"] == 5
@@ -266,12 +264,8 @@ def test_the_interval_of_a_sum_is_one_of_sums():
     qrels = pd.DataFrame({"qid": ["1_1", "2_1", "3_1"], "docno": "a", "label": 1})
 
     def finding(*counts):
-        rows = [
-            (qid, "abcdef"[rank], -float(rank), rank)
-            for qid, count in zip(qrels["qid"], counts, strict=True)
-            for rank in range(count)
-        ]
-        return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+        docnos = [" ".join("abcdef"[:count]) for count in counts]
+        return run(**dict(zip(qrels["qid"], docnos, strict=True)))
 
     table = evaluate(
         {"base": finding(1, 2, 3), "ours": finding(3, 3, 6)}, qrels, ["NumRet"], "base", unit="turn"
@@ -301,7 +295,8 @@ def test_every_form_of_the_table_has_the_intervals(form):
     named, qrels = runs()
     table = evaluate(named, qrels, ["RR"], "base")
     row = table.set_index("name").loc["ours"]
-    low, high = (f"{row[f'RR(rel=1) {end}']:+.4f}".replace("0.", ".", 1) for end in ("low", "high"))
+    low = f"{row['RR(rel=1) low']:+.4f}".replace("0.", ".", 1)
+    high = f"{row['RR(rel=1) high']:+.4f}".replace("0.", ".", 1)
     shown = ikat.show.table(table).written(form).replace("\\", "").replace("{", "").replace("}", "")
     assert f"[{low}, {high}]" in shown
     assert "24 turns of 8 conversations" in " ".join(shown.split())
@@ -363,17 +358,17 @@ def test_differing_pairs_takes_what_evaluate_takes(tmp_path):
         table["RR(rel=1) reject"][1]
     )
     assert table["RR(rel=1) reject"][1]
-    for name, run in named.items():
-        ikat.runs.write_run(run, tmp_path / f"{name}.trec")
+    for name, frame in named.items():
+        ikat.runs.write_run(frame, tmp_path / f"{name}.trec")
     assert differing_pairs(
         [tmp_path / "base.trec", tmp_path / "ours.trec"], qrels, "RR", unit="turn"
     ) == [("base", "ours")]
 
 
 def test_half_widths_of_a_breakdown_are_those_of_the_unit():
-    qids = [
-        f"{number}-{persona}_{turn}" for number in range(6) for persona in (1, 2) for turn in (1, 2)
-    ]
+    qids = []
+    for topic in range(6):
+        qids += [f"{topic}-1_1", f"{topic}-1_2", f"{topic}-2_1", f"{topic}-2_2"]
     scores = pd.DataFrame({"qid": qids, "nDCG@5": np.random.default_rng(4).random(len(qids))})
     first = scores[scores["qid"].str.endswith("_1")]
     for unit in ("topic", "conversation", "turn"):

@@ -52,9 +52,10 @@ def test_one_sample_one_turn_or_no_variance_has_no_shares(scores):
 
 
 def test_rows_have_mean_deviation_and_a_test_over_averaged_turns():
-    ours = [{"nDCG": row} for row in ([0.1, 0.4, 0.6], [0.2, 0.4, 0.7])]
+    ours = [{"nDCG": [0.1, 0.4, 0.6]}, {"nDCG": [0.2, 0.4, 0.7]}]
     base = [{"nDCG": [0.1, 0.2, 0.2]}]
-    rows = {row["name"]: row for row in repeated_rows({"base": base, "ours": ours}, [nDCG], "base")}
+    rows = repeated_rows({"base": base, "ours": ours}, [nDCG], "base")
+    rows = {row["name"]: row for row in rows}
     assert averaged(ours)["nDCG"] == pytest.approx([0.15, 0.4, 0.65])
     assert rows["ours"]["nDCG"] == pytest.approx(0.4)
     assert rows["ours"]["nDCG std"] == pytest.approx(statistics.stdev([1.1 / 3, 1.3 / 3]))
@@ -75,5 +76,5 @@ def test_repeats_equal_to_the_baseline_differ_on_no_turn():
     row = repeated_rows(
         {"base": [{"nDCG": scores}], "same": [{"nDCG": scores}] * 3}, [nDCG], "base"
     )[1]
-    assert [row[f"nDCG {name}"] for name in ("+", "-", "reject")] == [0, 0, False]
+    assert (row["nDCG +"], row["nDCG -"], row["nDCG reject"]) == (0, 0, False)
     assert math.isnan(row["nDCG p-value"])
