@@ -31,6 +31,15 @@ def test_judgements_are_written_and_read_in_their_order(tmp_path):
     assert again["label"].dtype == np.int64
 
 
+def test_qrels_survive_the_file(tmp_path):
+    frame = judged(("9-1_3", "a:1", 4), ("9-1_3", "b:0", 0)).assign(reason="x", raw="y")
+    write_qrels(frame, tmp_path / "q.txt")
+    assert read_qrels(tmp_path / "q.txt").values.tolist() == [
+        ["9-1_3", "a:1", 4],
+        ["9-1_3", "b:0", 0],
+    ]
+
+
 @pytest.mark.parametrize(("rule", "label"), [("official", 0), ("new", 3)], ids=["official", "new"])
 def test_of_two_labels_that_of_the_rules_source_counts(rule, label):
     new = judged(("1_1", "d", 2), ("1_1", "a", 3), ("3_1", "b", 1))
@@ -48,6 +57,25 @@ def test_the_official_label_counts_where_nothing_is_said():
     assert merge_qrels(official, new)["label"].tolist() == [1]
     with pytest.raises(UsageError, match="rule="):
         merge_qrels(official, new, "mean")
+
+
+def test_merging_keeps_the_official_label_or_takes_the_new_one():
+    official = judged(("1_1", "a", 3), ("1_1", "b", 0))
+    new = judged(("1_1", "c", 2), ("1_1", "b", 4))
+    assert merge_qrels(official, new).values.tolist() == [
+        ["1_1", "a", 3],
+        ["1_1", "b", 0],
+        ["1_1", "c", 2],
+    ]
+    assert merge_qrels(official, new, rule="new").values.tolist() == [
+        ["1_1", "a", 3],
+        ["1_1", "b", 4],
+        ["1_1", "c", 2],
+    ]
+    with pytest.raises(UsageError, match="rule='mean' is unknown: choose one of official, new"):
+        merge_qrels(official, new, rule="mean")
+    with pytest.raises(DataError, match="the new qrels judge turn 1_1, passage c twice"):
+        merge_qrels(official, pd.concat([new, new]))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +107,32 @@ def test_an_id_that_no_file_can_hold_is_not_written(tmp_path, column, value):
     with pytest.raises(DataError, match=f"the {column} "):
         write_qrels(judged(("1_1", "a", 1)).assign(**{column: value}), path)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (
+            judged(("1_1", "a", np.nan)),
+            "turn 1_1, passage a: the label is nan; labels are whole numbers",
+        ),
+        (judged(("1_1", "a", 1.5)), "the label is 1.5"),
+        (judged(("1_1", "a", None)), "the label is (None|nan)"),
+        (
+            judged(("1_1", "a", 99999)),
+            "the label is 99999; labels are whole numbers of at most 4 digits",
+        ),
+        (judged(("1_1", "a", "3"), ("1_1", "b", "good")), "the label is 'good'"),
+        (judged(("1_1", "a", 1), ("1_1", "a", 1)), "judge turn 1_1, passage a twice"),
+        (judged(), "hold no judgement"),
+        (judged(("1_1", "a", 1)).drop(columns="docno"), "have no column docno"),
+        (judged(("1_1", "a b", 1)), "the docno 'a b' is empty or holds white space"),
+    ],
+)
+def test_qrels_that_are_not_written(tmp_path, frame, message):
+    with pytest.raises(DataError, match=message):
+        write_qrels(frame, tmp_path / "q.txt")
+    assert list(tmp_path.glob("*")) == []
 
 
 def test_a_file_is_noted_with_its_judge(tmp_path):

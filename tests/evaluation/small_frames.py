@@ -1,14 +1,19 @@
-"""Small frames, run folders and a dataset folder, written by hand."""
+"""Small frames, runs, run folders and a dataset folder, written by hand or drawn."""
 
 import json
 
+import numpy as np
 import pandas as pd
+import pytrec_eval
 
 from pyterrier_ikat.runs import RunFolder
 
 
 def qrels(*rows):
     return pd.DataFrame(rows, columns=["qid", "docno", "label"])
+
+
+TWO_TURNS = qrels(("1_1", "a", 2), ("1_1", "b", 1), ("1_2", "c", 1))
 
 
 def run(**turns):
@@ -42,3 +47,38 @@ def dataset_folder(path):
     question = {"role": "user", "content": "Tea?"}
     (path / "topics.jsonl").write_text(json.dumps({"qid": "1_1", "messages": [question]}))
     return path
+
+
+def random_runs(seed=7, turns=30, names=("one", "two", "three")):
+    rng = np.random.default_rng(seed)
+    judged = []
+    for turn in range(turns):
+        for doc in rng.permutation(40)[:15]:
+            judged.append((f"9-1_{turn}", f"d{doc}", int(rng.integers(0, 5))))
+    runs = {}
+    for position, name in enumerate(names):
+        rows = []
+        for turn in range(turns - position):  # later runs lack turns
+            ranking = _by_trec_eval(rng.permutation(40)[:30])
+            for rank, (score, docno) in enumerate(ranking):
+                rows.append((f"9-1_{turn}", docno, score, rank))
+        runs[name] = pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+    return runs, pd.DataFrame(judged, columns=["qid", "docno", "label"])
+
+
+def _by_trec_eval(docs):
+    """Rounded scores, which tie, in trec_eval's order: of equal scores the greatest docno first."""
+    scored = []
+    for place, doc in enumerate(docs):
+        scored.append((round(10 - place / 4, 0), f"d{doc}"))
+    return sorted(scored, reverse=True)
+
+
+def direct(run, qrels, names):
+    """pytrec_eval called directly, missing turns as zeros."""
+    judged = by_turn(qrels, "label")
+    found = pytrec_eval.RelevanceEvaluator(judged, set(names)).evaluate(by_turn(run, "score"))
+    figures = {}
+    for name in names:
+        figures[name] = [found.get(qid, {}).get(name, 0.0) for qid in judged]
+    return figures

@@ -1,4 +1,4 @@
-"""Measures, evaluators and rows of scores, branch by branch, by small numbers."""
+"""Evaluators, names of runs and rows of scores by small numbers; oracles and sessions by hand."""
 
 import math
 import shutil
@@ -6,24 +6,26 @@ import warnings
 from itertools import permutations
 from pathlib import Path
 
-import ir_measures
+import numpy as np
+import pandas as pd
 import pytest
-from ir_measures import AP, RR, NumQ, NumRet, P, nDCG
+from ir_measures import AP, RR, NumQ, NumRet, P, R, nDCG
+from small_frames import TWO_TURNS, run
 
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation import evaluate, per_turn
 from pyterrier_ikat.evaluation.evaluator import (
-    BySession,
     Evaluator,
     NotJudgedWarning,
     OtherTurnsWarning,
     RelevanceWarning,
     aggregated,
     as_measures,
+    bonferroni,
     check_baseline,
     check_common_turns,
     check_turn_names,
     compare_with_baseline,
-    computable,
     experiment_rows,
     grouped,
     judgements_by_turn,
@@ -31,112 +33,11 @@ from pyterrier_ikat.evaluation.evaluator import (
     name_runs,
     oracle_row,
     other_forms,
-    parse_measure,
-    provider_of,
     turn_scores,
     warn_of_other_turns,
 )
 from pyterrier_ikat.evaluation.units import Clusters
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("nDCG@5", "nDCG@5"),
-        ("AP", "AP(rel=1)"),
-        ("P(rel=2)@5", "P(rel=2)@5"),
-        ("nDCG(gains={0: 1, 1: 3})@5", "nDCG(gains={0:1,1:3})@5"),
-        ("IPrec@0.25", "IPrec(rel=1)@0.25"),
-        ("IPrec@0.0", "IPrec(rel=1)@0.0"),
-        ("IPrec@1.0", "IPrec(rel=1)@1.0"),
-        ("NumRet", "NumRet"),
-        ("SetP(relative=True)", "SetP(relative=True,rel=1)"),
-        ("Success@5 by session", "Success(rel=1)@5 by session"),
-    ],
-)
-def test_a_measures_label_has_its_level_and_is_read_again(text, name):
-    [measure] = as_measures(text)
-    assert label(measure) == name
-    assert [label(again) for again in as_measures([name])] == [name]
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("nDCG*5", "'nDCG.5' is unknown"),
-        ("AP(1)", "is unknown"),
-        ("P(rel=[1])@5", "is unknown"),
-        ("P(rel=)@5", "is unknown"),
-        ("P@0", "the cutoff 0: give one from 1 on, such as P@20"),
-        ("P(rel=0)@5", "the relevance level 0"),
-        ("P", "has no cutoff"),
-        ("IPrec@1.01", "the recall 1.01"),
-        ("IPrec@-0.5", "the recall -0.5"),
-        ("IPrec@0.125", "the recall 0.125: give one from 0 to 1 with two decimals"),
-        ("nDCG(gains={1: 2.5})@5", "the gain 2.5"),
-        ("nDCG(gains={1: True})@5", "the gain True"),
-        ("P@0 by session", "the cutoff 0"),
-        ("Nonsense by session", "'Nonsense' is unknown"),
-        ("", "'' is unknown"),
-        ("NumQ@5", "'NumQ@5' has no cutoff, or a parameter that is unknown"),
-        ("nDCG(gains={[1]: 2})@5", "is unknown: write it as"),
-    ],
-)
-def test_a_measure_that_would_mean_another_is_refused(text, told):
-    with pytest.raises(UsageError, match=told):
-        as_measures([text])
-
-
-def test_measures_come_singly_in_lists_and_texts_each_once():
-    assert as_measures(nDCG @ 5) == as_measures("nDCG@5") == as_measures((nDCG @ 5, "nDCG@5"))
-    texts = " AP ,P(rel=1,judged_only=True)@5, AP(rel=1)"
-    assert list(map(label, as_measures(texts))) == ["AP(rel=1)", "P(judged_only=True,rel=1)@5"]
-    for none in ([], ()):
-        with pytest.raises(UsageError, match="there is no measure"):
-            as_measures(none)
-    for what, name in ((5, "5 is a int"), (len, "len is a builtin"), ([nDCG, 3.5], "3.5 is a fl")):
-        with pytest.raises(
-            UsageError, match=f"the measure {name}.*: give a measure of ir_measures"
-        ):
-            as_measures(what)
-    for what in (nDCG(depth=1), P(depth=1) @ 5):
-        assert label(what) == what.NAME
-        with pytest.raises(
-            UsageError, match=f"'{what.NAME}' has no cutoff, or a parameter that is"
-        ):
-            as_measures(what)
-    names = ["Mine", "P@0", "nDCG@5", "P(rel=2,judged_only=True)@5", "AP"]
-    assert list(map(label, computable(names))) == [
-        "nDCG@5",
-        "P(rel=2,judged_only=True)@5",
-        "AP(rel=1)",
-    ]
-    with pytest.raises(ValueError, match="no measure of ir_measures has this name"):
-        parse_measure("len(rel=1)")
-    with pytest.raises(ValueError, match="each parameter has a name"):
-        parse_measure("P(**{'rel': 2})@5")
-
-
-def test_a_name_of_trec_eval_for_many_measures_means_three():
-    with pytest.raises(UsageError, match="did you mean nDCG@5, nDCG@10, nDCG@15 and 6 more"):
-        as_measures(["ndcg_cut"])
-
-
-def test_a_measure_that_nothing_computes_names_the_provider(monkeypatch):
-    for provider in ir_measures.DefaultPipeline.providers:
-        monkeypatch.setattr(provider, "is_available", lambda: False)
-    with pytest.raises(UsageError, match="'Judged@5' can't be computed here .it needs judged"):
-        as_measures(["Judged@5"])
-
-
-def test_the_first_provider_that_is_there_computes_a_measure(monkeypatch):
-    assert provider_of(RR).NAME == "pytrec_eval"
-    monkeypatch.setattr(ir_measures.pytrec_eval, "is_available", lambda: False)
-    assert provider_of(RR).NAME != "pytrec_eval"
-    [measure] = as_measures("RR")
-    assert measure == RR
-    assert provider_of(BySession(P @ 5)) is None
-
+from pyterrier_ikat.runs import RunFolder
 
 JUDGED = {"1_2": {"a": 2, "b": 0}, "1_1": {"c": 1}}
 
@@ -436,23 +337,135 @@ def test_turns_on_both_sides_are_told_and_on_one_side_not():
         warn_of_other_turns("run a", ["7_1", "5_1", "8_1", "6_1"], ["1_2"])
 
 
-def test_a_measure_of_a_file_is_called_by_the_name_that_was_given(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text("def found(qrels, run):\n    return 1.0\n\n\nalias = found\n")
-    [measure] = as_measures(f"{path}:alias")
-    assert Evaluator({"1_1": {"a": 1}}, [measure]).per_turn("x", {"1_1": {"a": 1.0}}) == {
-        "alias": [1.0]
+# Oracles and sessions
+
+
+def finding(**ranks):
+    """A run that has each turn's relevant passage at this rank, counted from 0.
+
+    The passages before it are not judged.
+    """
+    rows = []
+    for qid, at in ranks.items():
+        for rank in range(at):
+            rows.append((qid, f"bad{rank}", -float(rank), rank))
+        rows.append((qid, "good", -float(at), at))
+    return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+
+
+def test_the_oracle_takes_each_turns_best_run_by_first_measure():
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "docno": ["good"] * 3, "label": [1] * 3})
+    runs = {
+        "one": finding(**{"1_1": 0, "1_2": 1, "1_3": 1}),
+        "two": finding(**{"1_1": 1, "1_2": 0, "1_3": 1}),
+    }
+    table = evaluate(runs, qrels, [P(rel=1) @ 1, nDCG @ 2], baseline="one", oracle=True).set_index(
+        "name"
+    )
+    second = 1 / np.log2(3)
+    # both are second on 1_3, where the first run counts
+    assert table["P(rel=1)@1"].tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3])
+    assert table["nDCG@2"].tolist() == pytest.approx(
+        [(1 + 2 * second) / 3] * 2 + [(2 + second) / 3]
+    )
+    assert table["turns"].tolist() == [3, 3, 3]
+    assert np.isnan(table.loc["oracle", "nDCG@2 p-value"])  # it is tested against none
+    assert evaluate(runs, qrels, [nDCG @ 2])["name"].tolist() == ["one", "two"]
+
+
+def test_the_oracles_other_measures_are_of_the_run_it_takes():
+    qrels = pd.DataFrame({"qid": ["1_1"] * 2, "docno": ["good", "fair"], "label": [3, 1]})
+    early = pd.DataFrame({"qid": ["1_1"], "docno": ["fair"], "score": [1.0], "rank": [0]})
+    late = finding(**{"1_1": 1})
+    table = evaluate(
+        {"early": early, "late": late}, qrels, [P(rel=1) @ 1, R(rel=3) @ 2], oracle=True
+    ).set_index("name")
+    assert table.loc["oracle"].tolist() == [1.0, 0.0, 1]
+
+
+def test_measures_by_session_take_the_best_turn_of_each_session():
+    qrels = pd.DataFrame(
+        {"qid": ["t", "t", "u"], "docno": ["D1:1", "D2:7", "D1:1"], "label": [1, 2, 1]}
+    )
+    found = ["D3:1", "D3:2", "D1:9", "D2:1", "D2:7"]  # of sessions: D3, D1 (label 1), D2 (label 2)
+    run = pd.DataFrame(
+        {"qid": "t", "docno": found, "score": [5.0, 4.0, 3.0, 2.0, 1.0], "rank": range(5)}
+    )
+    scores = per_turn(run, qrels, ["R@2 by session", "R@2", "nDCG@3 by session"]).set_index("qid")
+    ideal, ours = 2 + 1 / math.log2(3), 1 / math.log2(3) + 2 / math.log2(4)
+    assert scores.columns.tolist() == ["R(rel=1)@2 by session", "R(rel=1)@2", "nDCG@3 by session"]
+    assert scores.loc["t"].tolist() == [0.5, 0.0, pytest.approx(ours / ideal)]
+    assert scores.loc["u"].tolist() == [0, 0, 0]
+
+
+def test_a_session_has_the_place_and_label_of_its_best_turn():
+    """By hand: s1 is first by its turn s1:1, and relevant by its turn s1:2.
+
+    Turn by turn it is neither.
+    """
+    qrels = pd.DataFrame({"qid": "1_1", "docno": ["s1:1", "s1:2", "s2:1"], "label": [0, 1, 0]})
+    run = pd.DataFrame(
+        {
+            "qid": "1_1",
+            "docno": ["s1:1", "s2:1", "s1:2"],
+            "score": [3.0, 2.0, 1.0],
+            "rank": [0, 1, 2],
+        }
+    )
+    scores = per_turn(run, qrels, ["P@1 by session", "P@1"])
+    assert scores.drop(columns="qid").values.tolist() == [[1.0, 0.0]]
+
+
+# Names of runs
+
+
+def test_no_test_rejects_nothing():
+    assert bonferroni([]) == ([], [])
+    rejected, corrected = bonferroni([0.016, 0.017, 0.9])
+    assert (rejected, corrected) == ([True, False, False], pytest.approx([0.048, 0.051, 1.0]))
+
+
+def test_runs_have_their_own_names(tmp_path):
+    (tmp_path / "runs" / "v1.2").mkdir(parents=True)
+    folder = RunFolder(tmp_path / "runs" / "v1.2")
+    named = name_runs([tmp_path / "one.trec", str(tmp_path / "two.trec.gz"), folder])
+    assert list(named) == ["one", "two.trec", "v1.2"]
+    assert named["two.trec"] == Path(tmp_path / "two.trec.gz")
+    frame = run(**{"1_1": "a"})
+    assert list(name_runs(frame, "a frame")) == ["a frame"]
+    assert list(name_runs({1: frame})) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        ([], "there is no run"),
+        ({}, "there is no run"),
+        ([run(**{"1_1": "a"})], "frames without names"),
+        (["a/one.trec", "b/one.trec"], "two runs are named one"),
+    ],
+)
+def test_runs_without_a_name_of_their_own_are_refused(runs, told):
+    with pytest.raises(UsageError, match=told):
+        name_runs(runs)
+
+
+def test_a_run_with_the_oracles_name_is_refused():
+    with pytest.raises(UsageError, match="a run is named oracle"):
+        evaluate({"oracle": run(**{"1_1": "a"})}, TWO_TURNS, ["nDCG@5"], oracle=True)
+    assert len(evaluate({"oracle": run(**{"1_1": "a"})}, TWO_TURNS, ["nDCG@5"])) == 1
+
+
+def test_only_a_repeats_number_joins_it_to_its_system():
+    names = ["a.repeat-2", "a", "a.repeat-0", "a.repeat-12", "b.repeat-2.x", ".repeat-2"]
+    assert grouped(names) == {
+        "a": ["a.repeat-2", "a", "a.repeat-12"],
+        "a.repeat-0": ["a.repeat-0"],
+        "b.repeat-2.x": ["b.repeat-2.x"],
+        ".repeat-2": [".repeat-2"],
     }
 
 
-def test_a_file_of_measures_may_have_colons_in_its_path(tmp_path, monkeypatch):
-    (tmp_path / "a:b").mkdir()
-    path = tmp_path / "a:b" / "mine.py"
-    path.write_text("from ir_measures import P\nearly = P(rel=2) @ 1\nbad = P @ 0\n")
-    assert as_measures([f"{path}:early"]) == as_measures("P(rel=2)@1")
-    monkeypatch.chdir(path.parent)
-    assert as_measures(["mine.py:early"]) == as_measures("P(rel=2)@1")
-    with pytest.raises(UsageError, match="the cutoff 0"):
-        as_measures([f"{path}:bad"])
-    with pytest.raises(UsageError, match="mine.py has no measure late: write a function late"):
-        as_measures([f"{path}:late"])
+def test_the_baseline_is_one_of_the_runs():
+    with pytest.raises(UsageError, match="the baseline 'two' is not one of the runs: one"):
+        evaluate({"one": run(**{"1_1": "a"})}, TWO_TURNS, ["nDCG@5"], baseline="two")

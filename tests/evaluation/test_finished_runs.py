@@ -26,6 +26,7 @@ from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.folder import checksum_of
 
 FRAME = run(**{"1_1": "a b"})
+
 SAMPLE = ikat.dataset("ikat:sample")
 
 
@@ -203,3 +204,43 @@ def test_a_folder_of_an_unjudged_dataset_needs_judgements(tmp_path):
     assert known_dataset({"a": made}).name == str(mine)
     judged = pd.DataFrame({"qid": ["1_1"], "docno": ["b"], "label": [1]})
     assert ikat.evaluate([made.path], judged, ["RR"])["RR(rel=1)"].tolist() == [0.5]
+
+
+def finished(path, **parameters):
+    folder = RunFolder(path)
+    topics = pd.DataFrame({"qid": ["1_1"]})
+    folder.write(
+        topics, run(**{"1_1": "a"}), pd.DataFrame({"qid": ["1_1"]}), pd.DataFrame(), parameters
+    )
+    return folder
+
+
+def test_folders_of_one_dataset_know_it(tmp_path):
+    one = finished(tmp_path / "one", dataset="ikat:sample")
+    two = finished(tmp_path / "two", dataset="ikat:sample")
+    other = finished(tmp_path / "other", dataset="ikat:2024")
+    none = finished(tmp_path / "none")
+    gone = finished(tmp_path / "gone", dataset=str(tmp_path / "not there"))
+    assert dataset_of([one, two]).name == "ikat:sample"
+    with pytest.raises(UsageError, match=r"different datasets \(one on ikat:sample, other on"):
+        dataset_of([one, other])
+    with pytest.raises(UsageError, match="^none: the run does not say which dataset"):
+        dataset_of([one, none])
+    assert known_dataset({"a": one, "b": str(two.path)}).name == "ikat:sample"
+    assert known_dataset({"a": one, "b": run(**{"1_1": "a"})}).name == "ikat:sample"
+    for runs in ({"a": one, "b": other}, {"a": none}, {"a": one, "b": none}, {"a": gone}, {}):
+        assert known_dataset(runs) is None
+    assert known_dataset({"a": none}, "ikat:2024").name == "ikat:2024"
+
+
+def test_a_run_is_a_frame_a_folder_or_a_file(tmp_path):
+    folder = finished(tmp_path / "one")
+    for given in (folder, folder.path, str(folder.path), folder.path / "run.trec"):
+        assert results_of("mine", given)["docno"].tolist() == ["a"]
+    with pytest.raises(UsageError, match="run mine is a list"):
+        results_of("mine", [])
+
+
+def test_runs_of_a_dataset_without_judgements_need_some(tmp_path):
+    with pytest.raises(UsageError, match=r"there are no judgements: give qrels=\.\.\."):
+        ikat.evaluate({"one": run(**{"1_1": "a"})})

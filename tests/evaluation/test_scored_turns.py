@@ -14,7 +14,9 @@ import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations import write_qrels
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import evaluate_ptkb
+from pyterrier_ikat.evaluation import (
+    evaluate_ptkb,
+)
 from pyterrier_ikat.evaluation.scored_turns import (
     Asked,
     asked_of,
@@ -25,10 +27,12 @@ from pyterrier_ikat.evaluation.scored_turns import (
 from pyterrier_ikat.runs import RunFolder, write_run
 
 SAMPLE = ikat.dataset("ikat:sample")
-TURNS = SAMPLE.get_topics()["qid"].tolist()
-QRELS = SAMPLE.get_qrels()
-MEASURE = "nDCG@5"
 
+TURNS = SAMPLE.get_topics()["qid"].tolist()
+
+QRELS = SAMPLE.get_qrels()
+
+MEASURE = "nDCG@5"
 
 BEST = (
     QRELS.sort_values("label", ascending=False)
@@ -36,7 +40,6 @@ BEST = (
     .set_index("qid")["docno"]
     .to_dict()
 )
-
 
 UNJUDGED = sorted(
     {passage["docno"] for passage in SAMPLE.get_corpus_iter(verbose=False)} - set(QRELS["docno"])
@@ -339,3 +342,36 @@ def test_an_unfinished_run_with_as_many_turns_is_told_too():
         "a isn't finished: it has 2 of 3 turns.",
         "b isn't finished: it has 2 of 2 turns.",
     )
+
+
+def test_why_no_turn_is_scored_is_told():
+    for asked, told in [
+        (Asked(frozenset(["9_9"])), "its turns are like 9_9, the wanted ones like 1_1"),
+        (Asked(frozenset()), "it was asked no turn"),
+    ]:
+        known = {"whole": Asked(frozenset(["1_1"])), "other": asked}
+        with pytest.raises(DataError, match=f"run other has no turn of the qrels: {told}"):
+            choose_turns(["1_1"], known)
+
+
+def test_which_runs_were_asked_is_told():
+    few = Asked(frozenset(["1_1"]))
+    for asked, told in [
+        ({"a": few}, "that a was asked"),
+        ({"a": few, "b": few}, "that all runs were asked"),
+        ({"a": few, "b": few, "c": None}, "that a, b were asked"),
+    ]:
+        turns = choose_turns(["1_1", "1_2"], asked)
+        assert turns.ids == ("1_1",)
+        assert told in turns.why
+        assert turns.notes == ()
+        assert turns.strangers == tuple(name for name in asked if asked[name] is None)
+
+
+def test_an_unfinished_run_is_told_whatever_is_scored():
+    asked = {"a": Asked(frozenset(["1_1"]), 24), "b": Asked(frozenset(["1_1", "1_2"]))}
+    for chosen in (False, True):
+        notes = choose_turns(["1_1", "1_2"], asked, chosen=chosen).notes
+        assert "a isn't finished: it has 1 of 24 turns." in notes
+    assert choose_turns(["1_1", "1_2"], asked, chosen=True).ids == ("1_1", "1_2")
+    assert choose_turns(["1_1", "1_2"], asked).ids == ("1_1",)

@@ -1,11 +1,11 @@
-"""What tables of scores take from datasets, frames, folders and chosen turns, by small numbers."""
+"""What tables of scores take from datasets, frames, folders and chosen turns, and breakdowns."""
 
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from small_frames import folder, qrels, run
+from small_frames import folder, qrels, random_runs, run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
@@ -16,13 +16,16 @@ from pyterrier_ikat.evaluation.evaluator import (
     OtherTurnsWarning,
 )
 from pyterrier_ikat.evaluation.inference import compare
-from pyterrier_ikat.evaluation.score_frame import ScoreFrame, about_turns, notes_on_turns
 from pyterrier_ikat.evaluation.scores import find_silent, natural_key, scores_by_run
 
 TEAS = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11", "t12"]
+
 CHATS = sorted(["chat1", "chat2", "chat3", "chat4", "chat5", "chat6"] * 2)  # two turns of each
+
 JUDGED = pd.DataFrame({"qid": TEAS, "docno": "a", "label": 1})
+
 BASE = [2, 2, 4, 4, 2, 2, 4, 4, 2, 2, 1, 1]
+
 OURS = [1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2]
 
 
@@ -265,38 +268,6 @@ def test_scores_side_by_side_keep_the_turns_of_the_first_run():
     assert ranked["a"].to_dict() == {"t1": 0.5, "t2": 1.0}
 
 
-def test_a_long_sentence_below_a_frame_has_several_lines():
-    scores = about_turns(pd.DataFrame({"name": ["a"]}), ["a lacks " + "a turn and " * 20])
-    below = repr(scores).splitlines()[2:]
-    assert len(below) == 3
-    assert max(map(len, below)) <= 80
-
-
-def test_a_frame_shows_sentences_that_add_to_its_columns():
-    scores = pd.DataFrame({"name": ["a"], "nDCG@5": [0.5], "turns": [2]})
-    scores.attrs["mine"] = 1
-    plain = about_turns(scores, ["Mean over 2 judged turns."])
-    assert type(plain) is pd.DataFrame
-    assert plain.attrs == {"mine": 1, "turns": ["Mean over 2 judged turns."]}
-    lines = ["Mean over 2 judged turns, those that a was asked, of 3.", "a lacks <b>"]
-    told = about_turns(scores, ["Mean over 2 judged turns.", *lines])
-    told.attrs["deviations"] = ["a has another depth."]
-    assert notes_on_turns(told) == lines
-    for frame in (told, told[["name"]], told.round(1)):
-        assert type(frame) is ScoreFrame
-        assert repr(frame).splitlines()[-3:] == [*lines, "note: a has another depth."]
-        assert frame._repr_html_().endswith(
-            "<p>Mean over 2 judged turns, those that a was asked, of 3.</p>"
-            "<p>a lacks &lt;b&gt;</p><p>note: a has another depth.</p>"
-        )
-    again = about_turns(told, ["Others."])
-    assert again.attrs["turns"] == ["Others."]
-    assert about_turns(pd.DataFrame({"name": ["a"]}), []).attrs == {}
-    assert told.attrs["mine"] == 1
-    with pd.option_context("display.notebook_repr_html", False):
-        assert told._repr_html_() is None
-
-
 def test_the_defaults_are_the_tracks_measures_and_unit():
     judged = qrels(("1_1", "a", 2), ("2_1", "a", 1))
     runs = {"x": run(**{"1_1": "x a", "2_1": "a"})}
@@ -337,3 +308,133 @@ def test_one_runs_turns_and_passages_are_those_of_the_judgements():
         per_turn(run(**{"1_1": "A"}), judged, ["P@1"])
     with pytest.warns(NotJudgedWarning, match="^run to evaluate: none of its 1 passage is judged"):
         assert per_turn(run(**{"1_1": "x"}), judged, ["P@1"])["P(rel=1)@1"].tolist() == [0.0, 0.0]
+
+
+# Breakdowns
+
+
+def figures(**values):
+    return pd.DataFrame(
+        {
+            "qid": ["9-1_1", "9-1_2", "9-1_10", "10-1_1"],
+            **{name.replace("_", "@"): v for name, v in values.items()},
+        }
+    )
+
+
+def test_breakdowns_by_hand():
+    runs = {
+        "AD": figures(nDCG_5=[1.0, 0.5, 0.0, 0.25]),
+        "QR": figures(nDCG_5=[0.0, 0.5, 0.3, 0.75]),
+    }
+    by_conversation = breakdown(runs, by="conversation")
+    assert by_conversation.columns.tolist() == ["conversation", "AD", "QR", "turns"]
+    assert by_conversation.values.tolist() == [
+        ["9-1", 0.5, pytest.approx(0.8 / 3), 3],
+        ["10-1", 0.25, 0.75, 1],
+    ]
+    by_depth = breakdown(runs, by="depth")
+    assert by_depth["depth"].tolist() == [1, 2, 10]
+    assert by_depth[["AD", "QR", "turns"]].values.tolist() == [
+        [0.625, 0.375, 2],
+        [0.5, 0.5, 1],
+        [0.0, 0.3, 1],
+    ]
+
+
+def test_the_interval_of_a_mean_is_that_of_students_t():
+    """Of 0 and 1 the standard error is a half.
+
+    Of one degree of freedom 95 % lie within 12.706 of them, and one turn has none.
+    """
+    scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [0.0, 1.0, 0.25]})
+    table = breakdown({"AD": scores}, by="conversation", unit="turn")
+    assert table.attrs["half_widths"] == {"AD": {"9-1": pytest.approx(12.706 / 2, abs=1e-3)}}
+    assert breakdown({"AD": scores}, by="conversation").attrs["half_widths"] == {
+        "AD": {}
+    }  # a conversation is a single cluster
+
+
+def test_breakdowns_of_rankings_weigh_up_to_the_mean():
+    runs, qrels = random_runs(turns=9)
+    table = breakdown(runs, qrels, "nDCG@5", by="depth")
+    means = evaluate(runs, qrels, ["nDCG@5"]).set_index("name")["nDCG@5"]
+    for name in runs:
+        assert (table[name] * table["turns"]).sum() / table["turns"].sum() == pytest.approx(
+            means[name]
+        )
+    counts = evaluate(runs, qrels, ["nDCG@5"], baseline="one").set_index("name")
+    base = per_turn(runs["one"], qrels, ["nDCG@5"])["nDCG@5"]
+    other = per_turn(runs["two"], qrels, ["nDCG@5"])["nDCG@5"]
+    assert counts.loc["two", "nDCG@5 +"] == (other > base).sum()
+    assert counts.loc["two", "nDCG@5 -"] == (other < base).sum()
+
+
+def test_frames_say_the_conversation_of_any_qid():
+    scores = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25]).assign(qid=["tea", "milk", "a-3", "b"])
+    topics = pd.DataFrame(
+        {
+            "qid": ["b", "a-3", "milk", "tea"],
+            "qconversation": ["x10", "x9", "x9", "x9"],
+            "qturn": [1, 12, 2, 1],
+        }
+    )
+    for table in (
+        breakdown({"AD": scores}, topics=topics),
+        breakdown({"AD": scores.merge(topics)}),
+        breakdown({"AD": scores, "QR": scores.merge(topics)}),
+    ):
+        assert table[["conversation", "AD", "turns"]].values.tolist() == [
+            ["x9", 0.5, 3],
+            ["x10", 0.25, 1],
+        ]
+    assert breakdown({"AD": scores}, by="depth", topics=topics)[
+        ["depth", "AD"]
+    ].values.tolist() == [[1, 0.625], [2, 0.5], [12, 0.0]]
+    with pytest.raises(
+        DataError,
+        match=(
+            "nothing says the conversation of turn 'tea', .*: give topics=..., a frame with qid "
+            "and qconversation"
+        ),
+    ):
+        breakdown({"AD": scores}, topics=topics[:2])
+
+
+GOOD = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("runs", "options", "error", "word"),
+    [
+        ({"a": GOOD}, {"by": "topic"}, UsageError, "by='topic' is unknown"),
+        (
+            {"a": GOOD.assign(qid=GOOD["qid"].str.replace("_", "-"))},
+            {},
+            DataError,
+            "turn '9-1-1', which is not <conversation>_<turn>",
+        ),
+        (
+            {"a": GOOD, "b": GOOD[:2]},
+            {},
+            DataError,
+            "b and a have scores of different turns .9-1_10, 10-1_1.",
+        ),
+        ({"turns": GOOD}, {"by": "depth"}, UsageError, "a run is named 'turns'"),
+        ({"depth": GOOD}, {"by": "depth"}, UsageError, "a run is named 'depth'"),
+        ({"a": random_runs()[0]["one"]}, {}, UsageError, "there are no judgements: give qrels"),
+        ({"a": GOOD}, {"measure": "R@20"}, DataError, "a has no scores R.rel=1.@20 by qid"),
+    ],
+)
+def test_breakdowns_that_make_no_sense(runs, options, error, word):
+    with pytest.raises(error, match=word):
+        breakdown(runs, **options)
+
+
+def test_no_turn_is_left_out_of_a_breakdown():
+    scores = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
+    topics = scores[["qid"]].assign(qcategory=["fact", None, "fact", "opinion"])
+    with pytest.raises(DataError, match="nothing says the category of turn 9-1_2"):
+        breakdown({"AD": scores}, by="category", topics=topics)
+    with pytest.raises(DataError, match="AD has no score nDCG@5 for turn 9-1_2"):
+        breakdown({"AD": scores.assign(**{"nDCG@5": [1.0, None, 0.0, 0.25]})})

@@ -6,10 +6,15 @@ import pandas as pd
 import pytest
 
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation import session_means, session_measures
+from pyterrier_ikat.evaluation import (
+    session_means,
+    session_measures,
+)
 from pyterrier_ikat.evaluation.sessions import (
     SESSION_MEASURES,
+    cached_note,
     format_measure,
+    recorded_note,
     session_notes,
     shown_columns,
 )
@@ -204,3 +209,53 @@ def test_a_sessions_price_counts_known_completions():
     assert (row["calls"], row["cost"], row["turns"]) == (6, 1.5, 2)
     assert row["rubrics met"] == 1.0
     assert pd.isna(row["turns until satisfied"])
+
+
+def test_known_completions_are_told_with_their_price():
+    turns = [Turn(1, "", "", spend=Spend(1, known=2)), Turn(2, "", "", spend=Spend(known=1))]
+    assert cached_note(turns[:0]) == cached_note([Turn(1, "", "", spend=Spend(5))]) == []
+    [note] = cached_note(turns, 4)
+    assert note.startswith("3 of the 4 completions")
+    assert "price" not in note
+    [many] = cached_note([Turn(1, "", "", spend=Spend(known=1200))], 4321)
+    assert many.startswith("1,200 of the 4,321 completions")
+    [priced] = cached_note([*turns, Turn(3, "", "", spend=Spend(known=1, worth=0.5))])
+    assert priced.startswith("4 completions")
+    assert "price of a call" in priced
+
+
+def test_who_replayed_recorded_completions_is_told():
+    headers = {
+        "live": {"recorded": False, "recorded_parts": ["judge"]},
+        "ad": {"recorded": True, "recorded_parts": ["users", "judge"]},
+        "old": {},
+    }
+    [note] = recorded_note(headers)
+    assert ": ad, judge, users." in note
+    silent = {"live": {"recorded": False}, "old": {}, "empty": {"recorded_parts": None}}
+    assert recorded_note(silent) == []
+
+
+def test_columns_of_success_need_patient_or_satisfied_users():
+    turn = Turn(1, "", "", seconds=1.0, spend=Spend(1, cost=0.5), met=("r",))
+    for end, is_shown in [("satisfied", True), ("out of patience", True), ("turn limit", False)]:
+        frame = session_measures([Dialogue("a", "a", {"r": "?"}, [turn], end=end)])
+        assert ("satisfied" in shown_columns({"raw": frame})) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("rubrics met", 0.5, ".5000"),
+        ("satisfied", 1.0, "1.0000"),
+        ("seconds", 1234.567, "1,234.57"),
+        ("cost", 0.12345, "0.1235"),
+        ("calls", 2.5, "2.50"),
+        ("calls", 0, "0.00"),
+        ("cost", 0.0, "0.0000"),
+        ("sessions", 1200, "1,200"),
+        ("seconds", float("nan"), "–"),
+    ],
+)
+def test_means_of_sessions_have_the_decimals_of_their_measure(name, value, shown):
+    assert format_measure(name, value) == shown

@@ -1,7 +1,4 @@
-"""Figures in one pass equal those of ir_measures on frames.
-
-Runs that would be misread are refused.
-"""
+"""Figures in one pass equal those of pytrec_eval and ir_measures on frames."""
 
 import ir_measures
 import numpy as np
@@ -11,12 +8,62 @@ import pytrec_eval
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import NumRet, nDCG
-from small_frames import by_turn
-from test_evaluate import random_runs
+from small_frames import by_turn, direct, random_runs
 
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import as_measures, breakdown, evaluate, label, per_turn, pool_runs
-from pyterrier_ikat.evaluation.evaluator import parse_measure, provider_of
+from pyterrier_ikat.evaluation.evaluator import Evaluator, parse_measure, provider_of
+from pyterrier_ikat.runs import read_run, strictly_decreasing, write_run
+
+
+def test_figures_equal_pytrec_eval_over_all_turns_of_the_qrels():
+    runs, qrels = random_runs()
+    names = {
+        "nDCG@5": "ndcg_cut_5",
+        "P(rel=1)@20": "P_20",
+        "R(rel=1)@20": "recall_20",
+        "AP(rel=1)": "map",
+    }
+    table = evaluate(runs, qrels, list(names)).set_index("name")
+    for name, run in runs.items():
+        expected = direct(run, qrels, list(names.values()))
+        for ours, theirs in names.items():
+            assert table.loc[name, ours] == pytest.approx(np.mean(expected[theirs]), abs=1e-12)
+    assert table["turns"].tolist() == [30, 30, 30]
+
+
+def test_a_run_file_gives_the_figures_of_the_frame(tmp_path):
+    runs, qrels = random_runs()
+    read = {}
+    for name, run in runs.items():
+        runs[name] = strictly_decreasing(run)
+        write_run(run, tmp_path / f"{name}.trec")
+        read[name] = read_run(tmp_path / f"{name}.trec")
+    first, second = evaluate(runs, qrels), evaluate(read, qrels)
+    pd.testing.assert_frame_equal(first, second, rtol=0, atol=1e-9)
+
+
+def test_per_turn_lists_every_turn_of_the_qrels():
+    runs, qrels = random_runs()
+    figures = per_turn(runs["three"], qrels, [nDCG @ 5])
+    assert figures["qid"].tolist() == qrels["qid"].drop_duplicates().tolist()
+    assert figures["nDCG@5"].tolist()[-2:] == [0.0, 0.0]
+    assert figures["nDCG@5"].mean() == pytest.approx(
+        evaluate({"x": runs["three"]}, qrels, [nDCG @ 5])["nDCG@5"][0]
+    )
+
+
+def test_a_measure_of_judged_passages_leaves_the_others_alone():
+    measures = as_measures("P(judged_only=True)@2, NumRet")
+    evaluator = Evaluator({"1_1": {"b": 1, "c": 0}}, measures)
+    scores = evaluator.per_turn("mine", {"1_1": {"a": 3.0, "b": 2.0, "c": 1.0}})
+    assert list(scores.values()) == [[0.5], [3.0]]
+
+
+def test_other_providers_get_the_best_passage_first():
+    evaluator = Evaluator({"1_1": {"a": 1, "z": 0}}, as_measures("Judged@1"))
+    assert evaluator.per_turn("mine", {"1_1": {"b": 1.0, "a": 2.0}}) == {"Judged@1": [1.0]}
+    assert evaluator.per_turn("mine", {"1_1": {"b": 2.0, "a": 1.0}}) == {"Judged@1": [0.0]}
 
 
 def by_rank(run):
@@ -75,7 +122,9 @@ TREC_EVAL = {
     },
     **{"set_relative_P": "SetP(rel={},relative=True)"},
 }
+
 """trec_eval's name -> ours, for a relevance level."""
+
 DOCNOS = [
     *"aAbZ09",
     "clueweb22-en0000-01-00002:7",
@@ -85,6 +134,7 @@ DOCNOS = [
     "\uffee",
     "z\u0301",
 ]
+
 NEAR = [
     1.0,
     1.0 + 1e-9,
@@ -101,6 +151,7 @@ NEAR = [
     16777216,
     16777217,
 ]
+
 """Scores of which many are one and the same as 32-bit floats."""
 
 
@@ -162,6 +213,7 @@ OTHERS = [
     "nDCG(dcg='exp-log2')@5",
     "nDCG(gains={1:7,4:1})@3",
 ]
+
 OTHERS += ["P(judged_only=True)@3"]
 
 

@@ -1,6 +1,7 @@
-"""PTKB figures: the facts page's reference values, figures by hand, and bad input."""
+"""Statements that systems chose: figures of the facts page and by hand, and bad input."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -9,17 +10,21 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_frames import folder, qrels, run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.evaluation import evaluate_actions, evaluate_learned
 from pyterrier_ikat.evaluation.decisions import (
     evaluate_ptkb,
     ptkb_per_turn,
     statement_ranking,
+    statements_by_turn,
     with_relevant,
 )
 
 RANKING = ["nDCG@3", "P(rel=1)@3", "R(rel=1)@3"]
+
 SET = ["SetP(rel=1)", "SetR(rel=1)", "SetF(rel=1)"]
 
 
@@ -298,3 +303,202 @@ def test_qrels_may_have_numbers_and_judge_each_statement_once():
     pd.testing.assert_frame_equal(
         evaluate_ptkb({"x": ONE}, numbers), evaluate_ptkb({"x": ONE}, QRELS)
     )
+
+
+def choosing(**turns):
+    return pd.DataFrame({"qid": list(turns), "qstatements": list(turns.values())})
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rows"),
+    [
+        ([("7", 0.1), ("3", 0.9), ("5", 0.2)], [["7", 3.0, 0], ["3", 2.0, 1], ["5", 1.0, 2]]),
+        ([("7", 0.0)], [["7", 1.0, 0]]),
+        ([], []),
+        (None, []),
+        (float("nan"), []),
+    ],
+)
+def test_a_choice_is_ranked_by_its_positions(chosen, rows):
+    ranking = statement_ranking(choosing(a_1=chosen))
+    assert ranking[["docno", "score", "rank"]].values.tolist() == rows
+    assert ranking["qid"].tolist() == ["a_1"] * len(rows)
+    assert statements_by_turn(choosing(a_1=chosen)) == {"a_1": [row[0] for row in rows]}
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
+def test_a_score_that_is_no_number_is_refused(score):
+    with pytest.raises(DataError, match="turn a_1: statement 2 has the score"):
+        statement_ranking(choosing(a_1=[("1", 1.0), ("2", score)]))
+
+
+PTKB = qrels(("a_1", "1", 1), ("a_1", "2", 0), ("a_2", "1", 0), ("a_2", "2", 0), ("a_3", "3", 2))
+
+
+def test_turns_with_a_relevant_statement_are_kept_whole():
+    kept = with_relevant(PTKB)
+    assert kept.values.tolist() == [["a_1", "1", 1], ["a_1", "2", 0], ["a_3", "3", 2]]
+    assert kept.index.tolist() == [0, 1, 2]
+
+
+def test_means_are_over_the_chosen_turns_and_counted():
+    ours = choosing(a_1=[("2", 1.0), ("1", 0.5)], a_3=[("3", 1.0)])
+    for turns, set_precision, counts in (
+        (None, 1.5 / 3, [3, 2]),
+        (["a_1", "a_2"], 0.5 / 2, [2, 1]),
+        (["a_3"], 1.0, [1, 1]),
+    ):
+        [row] = evaluate_ptkb({"ours": ours}, PTKB, turns).to_dict("records")
+        assert row["name"] == "ours"
+        assert row["SetP(rel=1)"] == pytest.approx(set_precision)
+        assert [row["turns"], row["relevant_turns"]] == counts
+    scores = ptkb_per_turn(ours, PTKB)
+    assert scores["qid"].tolist() == ["a_1", "a_2", "a_3"]
+    assert scores["SetR(rel=1)"].tolist() == [1.0, 0.0, 1.0]
+    assert scores["P(rel=1)@3"].tolist() == pytest.approx([1 / 3, 0, 1 / 3])
+
+
+def test_errors_name_the_system_if_it_has_a_name():
+    wrong = choosing(a_1=[("1", 1.0), ("9", 0.5)])
+    for name, who in (("ours", "system ours, turn a_1"), ("", "the system, turn a_1")):
+        with pytest.raises(DataError, match=f"^{who}: there is no statement '9'"):
+            ptkb_per_turn(wrong, PTKB, name)
+
+
+def test_choices_for_turns_that_are_not_judged_do_not_count():
+    ours = choosing(a_1=[("1", 1.0)], b_1=[("any", 1.0)])
+    assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_a_new_statement_beside_those_of_other_turns_is_told():
+    ours = choosing(a_1=[("1", 2.0), ("I ski.", 1.0)], a_3=[("3", 1.0)])
+    with pytest.warns(UserWarning, match="1 statement that the topics lack .such as 'I ski.'"):
+        assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [0.5, 0.0, 1.0]
+
+
+def test_each_new_statement_of_a_turn_counts_and_the_first_is_shown():
+    ours = choosing(
+        a_1=[("1", 3.0), ("I ski.", 2.0), ("I run.", 1.0)], a_3=[("3", 2.0), ("I ski.", 1.0)]
+    )
+    with pytest.warns(UserWarning, match="3 statements that the topics lack .such as 'I ski.'"):
+        ptkb_per_turn(ours, PTKB)
+
+
+def test_judgements_of_statements_are_a_frame_with_ids():
+    ours = choosing(a_1=[("1", 1.0)], a_3=[("3", 1.0)])
+    numbers = PTKB.assign(docno=PTKB["docno"].astype(int))
+    pd.testing.assert_frame_equal(ptkb_per_turn(ours, numbers), ptkb_per_turn(ours, PTKB))
+    for odd in ("ptkb", PTKB.drop(columns="docno")):
+        with pytest.raises((DataError, UsageError), match="the PTKB qrels"):
+            ptkb_per_turn(ours, odd)
+        with pytest.raises((DataError, UsageError), match="the PTKB qrels"):
+            evaluate_ptkb({"x": ours}, odd)
+
+
+def test_each_system_is_told_which_turns_it_lacks():
+    first, second = choosing(a_1=[("1", 1.0)]), choosing(a_1=[("2", 1.0)], a_2=[("1", 1.0)])
+    table = evaluate_ptkb({"first": first, "second": second}, PTKB)
+    assert table.attrs["turns"][1:] == [
+        "first lacks 2 judged turns, counted 0: a_2, a_3.",
+        "second lacks 1 judged turn, counted 0: a_3.",
+    ]
+    ranking = statement_ranking(first)
+    assert ranking.dtypes.astype(str).tolist() == ["object", "object", "float64", "int64"]
+
+
+def test_words_in_quotation_marks_are_a_new_statement():
+    ours = choosing(a_1=[("1", 1.0), ('"42"', 0.5)])
+    with pytest.warns(UserWarning, match="1 statement that the topics lack"):
+        assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [0.5, 0.0, 0.0]
+
+
+def test_both_systems_are_scored_and_what_they_lack_is_told(tmp_path):
+    mine = folder(tmp_path / "mine", run(a_1="d"), ["a_1", "a_2"])
+    lines = [{"qid": "a_1", "qstatements": [["1", 1.0]]}, {"qid": "a_2", "qstatements": []}]
+    (mine.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    frame = choosing(a_1=[("2", 1.0)])
+    table = evaluate_ptkb({"frame": frame, "mine": mine.path}, PTKB)
+    assert table["name"].tolist() == ["frame", "mine"]
+    assert table["SetP(rel=1)"].tolist() == [0.0, 0.5]
+    assert table[["turns", "relevant_turns"]].values.tolist() == [[2, 1]] * 2
+    assert table.attrs["turns"] == [
+        "Mean over 2 judged turns, those that mine was asked, of 3.",
+        "frame lacks 1 judged turn, counted 0: a_2.",
+    ]
+    with pytest.raises(UsageError, match="9_9"):
+        evaluate_ptkb({"frame": frame}, PTKB, ["9_9"])
+
+
+@pytest.mark.parametrize(
+    ("choices", "told"),
+    [
+        ({"a_1": [("1", 1.0)]}, None),
+        ({"a_1": [("1", 1.0)], "a_2": []}, None),
+        ({"a_1": [], "a_2": None}, "chose no statement for any turn"),
+        ({"a_1": [("1", 2.0), ("I ski.", 1.0)]}, r"1 statement .*such as 'I ski.'"),
+        ({"a_1": [("1", 3.0), ('"7"', 2.0), ("I ski.", 1.0)]}, r"2 statements .*such as '\"7\"'"),
+    ],
+)
+def test_what_a_choice_lacks_or_adds_is_told(choices, told):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        ptkb_per_turn(choosing(**choices), PTKB, "ours")
+    assert [str(warning.message).startswith("system ours ") for warning in seen] == [True] * (
+        told is not None
+    )
+    if told:
+        assert re.search(told, str(seen[0].message))
+
+
+@pytest.mark.parametrize("chosen", [[("9", 1.0), ("1", 0.5)], [("I ski.", 1.0), ("I run.", 0.5)]])
+def test_an_id_that_the_persona_lacks_is_refused_with_its_turn(chosen):
+    with pytest.raises(DataError, match="turn a_1: there is no statement"):
+        ptkb_per_turn(choosing(a_1=chosen, b_9=[("1", 1.0)]), PTKB)
+
+
+def test_learned_statements_have_their_words_unless_judged():
+    learned = [{"id": "2", "statement": "I ski."}, {"id": "8", "statement": "I run."}]
+    ours = choosing(a_1=[("1", 3.0), ("2", 2.0), ("8", 1.0)], a_2=[("1", 1.0)])
+    ours["qlearned"] = [learned, None]
+    with pytest.warns(UserWarning, match="1 statement .*such as 'I run.'"):
+        scores = ptkb_per_turn(ours, PTKB)
+    assert scores["SetP(rel=1)"].tolist() == pytest.approx([1 / 3, 0, 0])
+
+
+def test_tables_of_decisions_have_their_columns_in_order():
+    table = evaluate_ptkb({"x": choosing(a_1=[("1", 1.0)])}, PTKB)
+    assert table.columns.tolist() == [
+        "name",
+        "nDCG@3",
+        "P(rel=1)@3",
+        "R(rel=1)@3",
+        "R(rel=1)@5",
+        "SetP(rel=1)",
+        "SetR(rel=1)",
+        "SetF(rel=1)",
+        "turns",
+        "relevant_turns",
+    ]
+    labels = pd.DataFrame({"qid": ["a"], "gold_answerability": ["unanswerable"]})
+    actions = evaluate_actions({"x": pd.DataFrame({"qid": ["a"], "qaction": ["abstain"]})}, labels)
+    assert actions.columns.tolist() == [
+        *("name", "action", "turns", "labelled", "chosen", "right"),
+        *("precision", "precision_low", "precision_high"),
+        *("recall", "recall_low", "recall_high"),
+        *("F1", "F1_low", "F1_high"),
+        *("unit", "clusters", "unit_from"),
+    ]
+    row = actions.loc[0]
+    bounds_of_a_share = pytest.approx([1.0, 0.2065, 1.0], abs=1e-3)
+    bounds_of_f1 = pytest.approx([1.0, 2 * 0.2065 / 1.2065, 1.0], abs=1e-3)
+    assert row[["precision", "precision_low", "precision_high"]].tolist() == bounds_of_a_share
+    assert row[["recall", "recall_low", "recall_high"]].tolist() == bounds_of_a_share
+    assert row[["F1", "F1_low", "F1_high"]].tolist() == bounds_of_f1
+    learned = evaluate_learned(
+        {"x": pd.DataFrame({"qid": ["a"], "qlearned": [[]]})},
+        pd.DataFrame({"qid": ["a"], "known": [{}], "holds": [[]]}),
+    )
+    assert learned.columns.tolist() == [
+        *("name", "added", "replaced", "kept", "wrong"),
+        *("new", "outdated", "still", "learned", "turns"),
+    ]

@@ -1,7 +1,4 @@
-"""A run whose docnos have another form than the judged ones is an error with both forms.
-
-One of other passages is told.
-"""
+"""A run whose docnos have another form than the judged ones is an error with both forms."""
 
 import re
 
@@ -12,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.evaluation import per_turn
-from pyterrier_ikat.evaluation.evaluator import NotJudgedWarning, other_forms
+from pyterrier_ikat.evaluation import as_measures, per_turn
+from pyterrier_ikat.evaluation.evaluator import (
+    Evaluator,
+    NotJudgedWarning,
+    other_forms,
+)
 from pyterrier_ikat.runs import RunFolder
 
 TURNS = ["1_1", "1_2"]
@@ -110,3 +111,43 @@ PASSAGES = st.sets(st.from_regex(r"[a-z]{1,3}[:-][0-9]{1,2}", fullmatch=True))
 @given(PASSAGES, PASSAGES)
 def test_two_numbers_are_two_passages(found, judged):
     assert other_forms(found - judged, judged) == []
+
+
+def test_docnos_are_of_another_form_by_case_blanks_or_a_number():
+    judged = ["D1", "d2:3", "d3", "d4-1", "d5"]
+    found = ["d1", "D2:3", "d2", "d3:0", "d 3", "d4-2", "d4_1", "d5#12", "x"]
+    assert other_forms(found, judged) == [
+        ("D2:3", "d2:3"),
+        ("d 3", "d3"),
+        ("d1", "D1"),
+        ("d2", "d2:3"),
+        ("d3:0", "d3"),
+        ("d5#12", "d5"),
+    ]
+    assert other_forms(["STRASSE:1", "d\u00a01"], ["Straße", "d1"]) == [
+        ("STRASSE:1", "Straße"),
+        ("d\u00a01", "d1"),
+    ]
+
+
+@pytest.mark.parametrize(("same", "told"), [(0, True), (1, False), (2, False)])
+def test_a_tenth_of_the_judged_passages_show_the_form(same, told):
+    """Of twenty judged passages two are a tenth; one is as many as are found in another form."""
+    judged = {"1_1": {f"d{number}": 1 for number in range(20)}}
+    ranking = dict.fromkeys([f"d{number}" for number in range(same)] + ["D19:0"], 1.0)
+    evaluator = Evaluator(judged, as_measures("P@5"))
+    assert bool(evaluator.of_other_form({"1_1": ranking})) is told
+
+
+@pytest.mark.parametrize(
+    ("same", "others", "unjudged", "told"),
+    [(1, 2, 0, True), (2, 3, 0, False), (2, 3, 50, False), (1, 1, 50, False), (1, 2, 50, True)],
+)
+def test_the_form_is_that_of_judged_passages_not_of_found(same, others, unjudged, told):
+    """A tenth of the twenty judged ones as they are, or else more of them in another form."""
+    judged = {"1_1": {f"d{number}": 1 for number in range(20)}}
+    found = [f"d{number}" for number in range(same)]
+    found += [f"D{19 - number}:0" for number in range(others)]
+    found += [f"x{number}" for number in range(unjudged)]
+    evaluator = Evaluator(judged, as_measures("P@5"))
+    assert bool(evaluator.of_other_form({"1_1": dict.fromkeys(found, 1.0)})) is told

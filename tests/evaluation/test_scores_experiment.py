@@ -1,14 +1,18 @@
+"""Experiments: pipelines and finished runs in one table, also by arguments of PyTerrier."""
+
+import inspect
+
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from ir_measures import AP, Judged, R, nDCG
-from test_evaluate import direct, random_runs
+from ir_measures import AP, Judged, P, R, nDCG
+from small_frames import direct, random_runs
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat import experiment
 from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.evaluation import breakdown, evaluate, per_turn
+from pyterrier_ikat.evaluation import evaluate
 from pyterrier_ikat.generate import ExplodeQueries
 from pyterrier_ikat.operator import Operator
 
@@ -280,128 +284,145 @@ def test_judged_at_k_is_the_judged_share_over_all_turns():
     ].values.tolist() == [[0.25, 0.25]]
 
 
-def figures(**values):
-    return pd.DataFrame(
-        {
-            "qid": ["9-1_1", "9-1_2", "9-1_10", "10-1_1"],
-            **{name.replace("_", "@"): v for name, v in values.items()},
-        }
+# The arguments of pt.Experiment
+
+MEASURES = [nDCG @ 5, P @ 3, R(rel=2) @ 10]
+
+NUMBERS = [str(measure) for measure in MEASURES]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return pt.get_dataset("ikat:sample")
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory, data):
+    index = ikat.PassageIndex(tmp_path_factory.mktemp("index") / "i").index(
+        data.get_corpus_iter(verbose=False)
     )
-
-
-def test_breakdowns_by_hand():
-    runs = {
-        "AD": figures(nDCG_5=[1.0, 0.5, 0.0, 0.25]),
-        "QR": figures(nDCG_5=[0.0, 0.5, 0.3, 0.75]),
-    }
-    by_conversation = breakdown(runs, by="conversation")
-    assert by_conversation.columns.tolist() == ["conversation", "AD", "QR", "turns"]
-    assert by_conversation.values.tolist() == [
-        ["9-1", 0.5, pytest.approx(0.8 / 3), 3],
-        ["10-1", 0.25, 0.75, 1],
-    ]
-    by_depth = breakdown(runs, by="depth")
-    assert by_depth["depth"].tolist() == [1, 2, 10]
-    assert by_depth[["AD", "QR", "turns"]].values.tolist() == [
-        [0.625, 0.375, 2],
-        [0.5, 0.5, 1],
-        [0.0, 0.3, 1],
+    return [
+        ikat.RawUtterance() >> index.bm25(num_results=20),
+        ikat.AllUtterances() >> index.bm25(num_results=20),
     ]
 
 
-def test_the_interval_of_a_mean_is_that_of_students_t():
-    """Of 0 and 1 the standard error is a half.
-
-    Of one degree of freedom 95 % lie within 12.706 of them, and one turn has none.
-    """
-    scores = pd.DataFrame({"qid": ["9-1_1", "9-1_2", "10-1_1"], "nDCG@5": [0.0, 1.0, 0.25]})
-    table = breakdown({"AD": scores}, by="conversation", unit="turn")
-    assert table.attrs["half_widths"] == {"AD": {"9-1": pytest.approx(12.706 / 2, abs=1e-3)}}
-    assert breakdown({"AD": scores}, by="conversation").attrs["half_widths"] == {
-        "AD": {}
-    }  # a conversation is a single cluster
+def theirs(*arguments, **options):
+    return pt.Experiment(*arguments, **options)
 
 
-def test_breakdowns_of_rankings_weigh_up_to_the_mean():
-    runs, qrels = random_runs(turns=9)
-    table = breakdown(runs, qrels, "nDCG@5", by="depth")
-    means = evaluate(runs, qrels, ["nDCG@5"]).set_index("name")["nDCG@5"]
-    for name in runs:
-        assert (table[name] * table["turns"]).sum() / table["turns"].sum() == pytest.approx(
-            means[name]
-        )
-    counts = evaluate(runs, qrels, ["nDCG@5"], baseline="one").set_index("name")
-    base = per_turn(runs["one"], qrels, ["nDCG@5"])["nDCG@5"]
-    other = per_turn(runs["two"], qrels, ["nDCG@5"])["nDCG@5"]
-    assert counts.loc["two", "nDCG@5 +"] == (other > base).sum()
-    assert counts.loc["two", "nDCG@5 -"] == (other < base).sum()
+def means(table):
+    """The means in the order of the measures; our table says the level of ``P @ 3``."""
+    renamed = table.rename(columns={"P(rel=1)@3": "P@3"})
+    return renamed[NUMBERS].to_numpy(dtype=float)
 
 
-def test_frames_say_the_conversation_of_any_qid():
-    scores = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25]).assign(qid=["tea", "milk", "a-3", "b"])
-    topics = pd.DataFrame(
-        {
-            "qid": ["b", "a-3", "milk", "tea"],
-            "qconversation": ["x10", "x9", "x9", "x9"],
-            "qturn": [1, 12, 2, 1],
-        }
+def test_topics_qrels_and_measures_in_their_places(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    expected = theirs(systems, topics, qrels, MEASURES)
+    found = ikat.experiment(systems, topics, qrels, MEASURES)
+    assert found["name"].tolist() == expected["name"].tolist() == [str(one) for one in systems]
+    assert means(found) == pytest.approx(means(expected), abs=1e-9)
+    assert means(ikat.experiment(systems, "ikat:sample", MEASURES)) == pytest.approx(
+        means(expected), abs=1e-9
     )
-    for table in (
-        breakdown({"AD": scores}, topics=topics),
-        breakdown({"AD": scores.merge(topics)}),
-        breakdown({"AD": scores, "QR": scores.merge(topics)}),
-    ):
-        assert table[["conversation", "AD", "turns"]].values.tolist() == [
-            ["x9", 0.5, 3],
-            ["x10", 0.25, 1],
-        ]
-    assert breakdown({"AD": scores}, by="depth", topics=topics)[
-        ["depth", "AD"]
-    ].values.tolist() == [[1, 0.625], [2, 0.5], [12, 0.0]]
+    assert means(ikat.experiment(systems, data, qrels, MEASURES)) == pytest.approx(
+        means(expected), abs=1e-9
+    )
+
+
+def test_names_and_a_baseline_by_its_number(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    expected = theirs(systems, topics, qrels, MEASURES, names=["raw", "all"], baseline=0)
+    found = ikat.experiment(systems, topics, qrels, MEASURES, names=["raw", "all"], baseline=0)
+    assert found["name"].tolist() == ["raw", "all"]
+    assert means(found) == pytest.approx(means(expected), abs=1e-9)
+    for better in ("nDCG@5 +", "nDCG@5 -"):
+        assert found[better].tolist()[1] == expected[better].tolist()[1]
+    named = ikat.experiment(
+        dict(zip(["raw", "all"], systems, strict=True)), topics, qrels, MEASURES, baseline="raw"
+    )
+    pd.testing.assert_frame_equal(pd.DataFrame(named), pd.DataFrame(found))
+    assert means(ikat.experiment(systems, "ikat:sample", MEASURES, 1)) == pytest.approx(
+        means(expected), abs=1e-9
+    )
+
+
+def test_judgements_of_other_topics_do_not_count(data, systems):
+    topics, qrels = data.get_topics().iloc[3:9], data.get_qrels()
+    expected = theirs(systems, topics, qrels, MEASURES)
+    found = ikat.experiment(systems, topics, qrels, MEASURES)
+    assert means(found) == pytest.approx(means(expected), abs=1e-9)
+    assert found["turns"].tolist() == [6, 6]
+
+
+def test_a_single_system_and_finished_runs_in_a_list(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    run = systems[0](topics)
+    alone = ikat.experiment(systems[0], topics, qrels, MEASURES)
+    both = ikat.experiment([systems[1], run], topics, qrels, MEASURES)
+    assert both["name"].tolist() == [str(systems[1]), "run 2"]
+    assert means(both)[1] == pytest.approx(means(alone)[0], abs=1e-9)
+    assert ikat.experiment([systems[1], run], topics, qrels, MEASURES, names=["a", "b"])[
+        "name"
+    ].tolist() == ["a", "b"]
+
+
+def test_methods_and_pipelines_stand_in_one_list(data, systems):
+    index = systems[0][-1].index
+    found = ikat.experiment(
+        ["raw", systems[1]], data.get_topics(), data.get_qrels(), MEASURES, index=index
+    )
+    assert found["name"].tolist() == ["raw", str(systems[1])]
+
+
+def test_a_file_of_judgements_may_stand_in_its_place(data, systems, tmp_path):
+    ikat.conversations.write_qrels(data.get_qrels(), tmp_path / "qrels")
+    found = ikat.experiment(systems, data.get_topics(), str(tmp_path / "qrels"), MEASURES)
+    assert means(found) == pytest.approx(means(ikat.experiment(systems, data, MEASURES)), abs=1e-9)
+
+
+def test_measures_may_have_pyterriers_name(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    found = ikat.experiment(systems, topics, qrels, eval_metrics=MEASURES)
+    assert means(found) == pytest.approx(
+        means(theirs(systems, topics, qrels, eval_metrics=MEASURES)), abs=1e-9
+    )
+    with pytest.raises(ikat.UsageError, match="are the same"):
+        ikat.experiment(systems, topics, qrels, measures=MEASURES, eval_metrics=MEASURES)
+
+
+def test_ids_that_are_the_index_are_told_to_be_columns(data, systems):
+    topics, qrels = data.get_topics(), data.get_qrels()
+    with pytest.raises(ikat.DataError, match=r"give topics.reset_index\(\)"):
+        ikat.experiment(systems, topics.set_index("qid"), qrels)
+    run = systems[0](topics)
+    without_qid = {"a": run.set_index("qid")}
+    for call in (ikat.evaluate, ikat.breakdown, ikat.evaluation.differing_pairs):
+        with pytest.raises(
+            ikat.UsageError,
+            match=r"qid is the index of run a, not a column: give it with reset_index\(\)",
+        ):
+            call(without_qid, qrels)
     with pytest.raises(
-        DataError,
-        match=(
-            "nothing says the conversation of turn 'tea', .*: give topics=..., a frame with qid "
-            "and qconversation"
-        ),
+        ikat.UsageError,
+        match=r"qid is the index of run a, not a column: give it with reset_index\(\)",
     ):
-        breakdown({"AD": scores}, topics=topics[:2])
+        ikat.experiment(without_qid, topics, qrels)
 
 
-GOOD = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
+def test_an_option_of_pyterrier_alone_is_refused(data, systems):
+    ours = inspect.signature(ikat.experiment).parameters
+    for name, parameter in inspect.signature(pt.Experiment).parameters.items():
+        if name in ("retr_systems", *ours) or parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            continue
+        with pytest.raises(ikat.UsageError, match=f"there is no option {name!r}: "):
+            ikat.experiment(systems, data.get_topics(), data.get_qrels(), MEASURES, **{name: True})
 
 
-@pytest.mark.parametrize(
-    ("runs", "options", "error", "word"),
-    [
-        ({"a": GOOD}, {"by": "topic"}, UsageError, "by='topic' is unknown"),
-        (
-            {"a": GOOD.assign(qid=GOOD["qid"].str.replace("_", "-"))},
-            {},
-            DataError,
-            "turn '9-1-1', which is not <conversation>_<turn>",
-        ),
-        (
-            {"a": GOOD, "b": GOOD[:2]},
-            {},
-            DataError,
-            "b and a have scores of different turns .9-1_10, 10-1_1.",
-        ),
-        ({"turns": GOOD}, {"by": "depth"}, UsageError, "a run is named 'turns'"),
-        ({"depth": GOOD}, {"by": "depth"}, UsageError, "a run is named 'depth'"),
-        ({"a": random_runs()[0]["one"]}, {}, UsageError, "there are no judgements: give qrels"),
-        ({"a": GOOD}, {"measure": "R@20"}, DataError, "a has no scores R.rel=1.@20 by qid"),
-    ],
-)
-def test_breakdowns_that_make_no_sense(runs, options, error, word):
-    with pytest.raises(error, match=word):
-        breakdown(runs, **options)
-
-
-def test_no_turn_is_left_out_of_a_breakdown():
-    scores = figures(nDCG_5=[1.0, 0.5, 0.0, 0.25])
-    topics = scores[["qid"]].assign(qcategory=["fact", None, "fact", "opinion"])
-    with pytest.raises(DataError, match="nothing says the category of turn 9-1_2"):
-        breakdown({"AD": scores}, by="category", topics=topics)
-    with pytest.raises(DataError, match="AD has no score nDCG@5 for turn 9-1_2"):
-        breakdown({"AD": scores.assign(**{"nDCG@5": [1.0, None, 0.0, 0.25]})})
+@pytest.mark.parametrize("baseline", [True, 1.0, ["raw"]])
+def test_a_baseline_neither_name_nor_number_is_refused(baseline, data, systems):
+    with pytest.raises(
+        ikat.UsageError, match="give the name of a system, or its number from 0 to 1"
+    ):
+        ikat.experiment(systems, data.get_topics(), data.get_qrels(), MEASURES, baseline=baseline)

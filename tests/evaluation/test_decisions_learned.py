@@ -6,9 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.evaluation import evaluate_learned
+from pyterrier_ikat.evaluation.decisions import (
+    word_f1,
+)
 
 LYON, VEGAN, DOG = "I live in Lyon.", "I am vegan.", "I own a dog."
+
 LABELS = pd.DataFrame(
     {
         "qid": ["a_1", "a_2", "a_3"],
@@ -142,3 +147,94 @@ def test_a_statement_that_is_like_two_labels_counts_once():
         found = system([one(text) for text in learned]).assign(qid="a_3")
         [got] = evaluate_learned({"s": found}, labels).to_dict("records")
         assert (got["added"], got["wrong"]) == (added / 2, wrong / len(learned))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ("I live in Oslo.", "i LIVE in oslo", 1),
+        ("tea", "coffee", 0),
+        ("", "", 0),
+        ("a b", "a c", 1 / 2),
+        ("a a b", "a b b", 2 / 3),  # a once, b once, of 3 + 3 words
+        ("a b c", "a", 1 / 2),
+        ("a", "a b c", 1 / 2),
+    ],
+)
+def test_f1_counts_common_words_as_often_as_both_have_them(one, other, expected):
+    assert word_f1(one, other) == pytest.approx(expected)
+
+
+LEARNED = [{"id": "9", "statement": "I live in Oslo.", "replaces": [1, "7"]}]
+
+
+@pytest.mark.parametrize(
+    ("known", "holds", "learned", "numbers"),
+    [
+        # numbers: added, new, replaced, outdated, kept, still, wrong, learned
+        ({"1": "I live in Lyon."}, ["I live in Oslo."], LEARNED, [1, 1, 1, 1, 0, 0, 0, 1]),
+        ({"1": "I ski."}, ["I ski.", "I live in Oslo."], LEARNED, [1, 1, 0, 0, 0, 1, 0, 1]),
+        ({"2": "I ski."}, ["I ski."], LEARNED, [0, 0, 0, 0, 1, 1, 1, 1]),
+        ({"2": "I ski.", "3": "I run."}, ["I run"], [], [0, 0, 0, 1, 1, 1, 0, 0]),
+        ({"7": "I LIVE in Oslo"}, [], LEARNED, [0, 0, 1, 1, 0, 0, 0, 0]),
+    ],
+)
+def test_each_number_of_what_was_learned(known, holds, learned, numbers):
+    labels = pd.DataFrame({"qid": ["a_1"], "known": [known], "holds": [holds]})
+    ours = pd.DataFrame({"qid": ["a_1"], "qlearned": [learned]})
+    [row] = evaluate_learned({"s": ours}, labels).to_dict("records")
+    added, new, replaced, outdated, kept, still, wrong, count = numbers
+    assert [row["new"], row["outdated"], row["still"], row["learned"]] == [
+        new,
+        outdated,
+        still,
+        count,
+    ]
+    shares = {"added": (added, new), "replaced": (replaced, outdated), "kept": (kept, still)}
+    for name, (part, whole) in (shares | {"wrong": (wrong, count)}).items():
+        if whole:
+            assert row[name] == part / whole
+        else:
+            assert pd.isna(row[name])
+
+
+def test_half_of_the_words_are_enough_by_default():
+    labels = pd.DataFrame({"qid": ["a_1"], "known": [{}], "holds": [["a b c"]]})
+    for words, added in (("a b d", 1), ("a", 1), ("a d", 0)):  # F1 of 2/3, 1/2 and 2/5
+        learned = [{"id": "1", "statement": words, "replaces": []}]
+        ours = pd.DataFrame({"qid": ["a_1"], "qlearned": [learned]})
+        assert evaluate_learned({"s": ours}, labels)["added"].item() == added
+
+
+def test_the_labels_turns_count_though_a_system_learned_on_more():
+    labels = pd.DataFrame({"qid": ["a_1", "a_2"], "known": [{}, {}], "holds": [["x y"], ["x z"]]})
+    learned = [{"id": 1, "statement": "x y", "replaces": []}]
+    two = [*learned, {"id": 2, "statement": "x z", "replaces": []}]
+    ours = pd.DataFrame({"qid": ["a_1", "b_1"], "qlearned": [two, learned]})
+    table = evaluate_learned({"s": ours, "t": ours}, labels, least=0.5)
+    assert table["name"].tolist() == ["s", "t"]
+    assert table.loc[0, ["added", "new", "wrong", "learned", "turns"]].tolist() == [
+        0.5,
+        2,
+        0.5,
+        2,
+        2,
+    ]
+    assert pd.isna(table["replaced"][0])
+    for known, holds in (({}, "x"), ("x", [])):
+        with pytest.raises(DataError, match="turn a_1 of the labels: give known as a dict"):
+            evaluate_learned({"s": ours}, labels[:1].assign(known=[known], holds=[holds]))
+    for entry in ("x", {"statement": 1, "replaces": []}, {"statement": "x", "replaces": "1"}):
+        wrong = pd.DataFrame({"qid": ["a_1"], "qlearned": [[*learned, entry]]})
+        with pytest.raises(DataError, match="system s, turn a_1: qlearned is not a list of dicts"):
+            evaluate_learned({"s": wrong}, labels)
+
+
+def test_each_statement_that_was_learned_meets_one_label_at_most():
+    """By hand: one is like two labels, and two are like the third: two pairs of three."""
+    labels = pd.DataFrame({"qid": ["a_1"], "known": [{}], "holds": [["a b c", "a b d", "x y"]]})
+    learned = [{"statement": words, "replaces": []} for words in ("a b", "x y", "x y z")]
+    ours = pd.DataFrame({"qid": ["a_1"], "qlearned": [learned]})
+    [row] = evaluate_learned({"s": ours}, labels).to_dict("records")
+    assert [row["added"], row["wrong"]] == [2 / 3, 1 / 3]
+    assert [row["new"], row["learned"]] == [3, 3]

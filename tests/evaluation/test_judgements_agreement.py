@@ -1,3 +1,5 @@
+"""Agreement of two files of judgements: of labels, of what is relevant, of the order of systems."""
+
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,3 +1,5 @@
+"""Actions of systems against labels: precision, recall and F1 with their intervals."""
+
 import json
 import math
 from types import SimpleNamespace
@@ -9,6 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from small_frames import folder, qrels, run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
@@ -16,6 +19,9 @@ from pyterrier_ikat.completions.verdicts import ACTIONS
 from pyterrier_ikat.conversations.topics import ANSWERABILITY
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.evaluation import evaluate_actions
+from pyterrier_ikat.evaluation.decisions import (
+    labels_by_turn,
+)
 from pyterrier_ikat.evaluation.inference import interval_of_share, standard_error
 
 LETTERS = {
@@ -26,6 +32,7 @@ LETTERS = {
     "d": "underspecified",
     "-": "",
 }
+
 TAKEN = {"A": "answer", "Q": "ask", "N": "abstain", "-": None}
 
 
@@ -285,3 +292,98 @@ def test_a_run_keeps_its_actions_and_the_command_evaluates_them(tmp_path, monkey
         none.exit_code,
         none.output.startswith("ikat: nothing says which turns have an answer"),
     ) == (2, True)
+
+
+def test_labels_of_turns_leave_out_turns_without_one():
+    answers = pd.DataFrame(
+        {"qid": ["a", "b", "c"], "gold_answerability": ["answerable", None, "unanswerable"]}
+    )
+    assert labels_by_turn(answers) == {"a": "answerable", "c": "unanswerable"}
+    with pytest.raises(UsageError, match="nothing says which turns have an answer"):
+        labels_by_turn(answers[["gold_answerability"]])
+
+
+def test_actions_are_scored_over_the_chosen_turns():
+    answers = pd.DataFrame(
+        {
+            "qid": ["a", "b", "c", "d"],
+            "gold_answerability": ["unanswerable", "underspecified", "answerable", "unanswerable"],
+        }
+    )
+    ours = pd.DataFrame({"qid": list("abcd"), "qaction": ["abstain", "ask", "ask", "answer"]})
+    whole = evaluate_actions({"x": ours, "y": ours}, answers)
+    assert whole["name"].tolist() == ["x", "x", "y", "y"]
+    assert whole["action"].tolist() == ["abstain", "ask"] * 2
+    assert whole["turns"].tolist() == [4] * 4
+    assert whole["precision"].tolist() == [1.0, 0.5] * 2
+    assert whole["recall"].tolist() == [0.5, 1.0] * 2
+    assert whole["F1"].tolist() == pytest.approx([2 / 3, 2 / 3] * 2)
+    part = evaluate_actions({"x": ours}, answers, turns=["a", "c"])
+    assert part[["action", "turns", "labelled", "chosen", "right"]].values.tolist() == [
+        ["abstain", 2, 1, 1, 1]
+    ]
+    # F1 is 2 J / (1 + J): its bounds are those of J, converted
+    low, high = whole.loc[1, ["F1_low", "F1_high"]]
+    for bound, share in ((low, 0.0945), (high, 0.9055)):  # Wilson's for 1 of 2
+        assert bound == pytest.approx(2 * share / (1 + share), abs=1e-3)
+
+
+class Chats:
+    """Six turns in three conversations that their ids don't name."""
+
+    name = "chats"
+
+    def get_topics(self, variant=None):
+        return pd.DataFrame({"qid": list("abcdef"), "query": "?", "qconversation": list("xxyyzz")})
+
+    def get_qrels(self, variant=None):
+        return qrels(("a", "d", 1))
+
+
+def test_actions_have_the_clusters_of_dataset_frame_or_unit(tmp_path):
+    labels = pd.DataFrame({"qid": list("abcdef"), "gold_answerability": "unanswerable"})
+    ours = pd.DataFrame({"qid": list("abcdef"), "qaction": ["abstain", "answer"] * 3})
+    chats = Chats().get_topics()
+    for frame, options, unit, clusters in (
+        (ours, {}, "turn", 6),
+        (ours, {"dataset": Chats()}, "conversation", 3),
+        (ours, {"dataset": Chats(), "unit": "turn"}, "turn", 6),
+        (ours.merge(chats[["qid", "qconversation"]]), {}, "conversation", 3),
+    ):
+        row = evaluate_actions({"x": frame}, labels, **options).iloc[0]
+        assert (row["unit"], row["clusters"]) == (unit, clusters)
+    made = folder(tmp_path / "mine", run(a="d", b="d"), list("abcd"))
+    lines = [{"qid": qid, "qaction": "abstain"} for qid in "abcd"]
+    (made.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    table = evaluate_actions({"mine": made.path, "x": ours}, labels)
+    assert table["turns"].tolist() == [4, 4]
+    assert table["right"].tolist() == [4, 2]
+    assert table.attrs["turns"] == ["Mean over 4 judged turns, those that mine was asked, of 6."]
+    chosen = evaluate_actions({"mine": made.path}, labels, turns=["a", "b"])
+    assert chosen["turns"].tolist() == [2]
+    assert "Mean over 2 judged turns." in chosen.attrs["turns"]
+    with pytest.warns(UserWarning, match=r"mine made no decision for 1 of 2 turns \(f\)"):
+        evaluate_actions({"mine": made.path}, labels, turns=["a", "f"])
+    nothing = evaluate_actions({"x": ours.assign(qaction="answer")}, labels).iloc[0]
+    assert [nothing["turns"], nothing["chosen"], nothing["recall"]] == [6, 0, 0.0]
+    assert pd.isna(nothing["precision"])
+    with pytest.raises(DataError, match="turn a: the action is 'refuse'"):
+        evaluate_actions({"x": ours.assign(qaction="refuse")}, labels)
+    empty = ours.assign(qaction=["abstain", "", None, "ask", "answer", "answer"])
+    with pytest.warns(UserWarning, match=r"x made no decision for 2 of 6 turns \(b, c\)"):
+        row = evaluate_actions({"x": empty}, labels).iloc[0]
+    assert (row["chosen"], row["right"]) == (1, 1)
+
+
+def test_actions_of_folders_that_were_asked_other_turns_are_told(tmp_path):
+    labels = pd.DataFrame({"qid": list("abc"), "gold_answerability": "unanswerable"})
+    folders = {}
+    for name, qids in (("one", "ab"), ("two", "a")):
+        made = folder(tmp_path / name, run(a="d"), list(qids))
+        lines = [{"qid": qid, "qaction": "abstain"} for qid in qids]
+        (made.path / "turns.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        folders[name] = made.path
+    assert evaluate_actions(folders, labels).attrs["turns"] == [
+        "Mean over 1 judged turn, those that all runs were asked, of 3.",
+        "The runs were asked different judged turns: one 2, two 1.",
+    ]
