@@ -1,31 +1,19 @@
-"""One stage's calls on their way: what the progress bar shows, whose time is counted, what is
-named."""
+"""One stage's calls on their way: batches, threads, tries, errors and the progress bar."""
 
 import threading
-import time
 import traceback
-from contextlib import suppress
 
 import pytest
 from chat_server import ask, refused, said
+from scripted import PRICES, Script, echo, made, row, texts
 
 from pyterrier_ikat import progress
-from pyterrier_ikat.events import (
-    AskerLeft,
-    Observer,
-    asked_by,
-    has_left,
-    hearing,
-    observed,
-    observed_by,
-)
+from pyterrier_ikat.events import AskerLeft, Observer, asked_by, has_left, observed, observed_by
 from pyterrier_ikat.llms import (
     LLM,
     Backend,
-    BudgetExceeded,
     Completion,
     FatalLLMError,
-    Ledger,
     Reply,
     Request,
     Transient,
@@ -33,16 +21,9 @@ from pyterrier_ikat.llms import (
     sending,
 )
 from pyterrier_ikat.llms.cache import CompletionCache
-from pyterrier_ikat.llms.failures import (
-    BadRequest,
-    Unanswered,
-    Unavailable,
-    UnknownMark,
-    WrongAnswers,
-)
-from pyterrier_ikat.llms.ledger import Budget, Spend
-from pyterrier_ikat.llms.retry import Retry
-from pyterrier_ikat.llms.sending import Tries, Waiters, longest_beginnings_first
+from pyterrier_ikat.llms.failures import BadRequest, UnknownMark
+from pyterrier_ikat.llms.ledger import Budget
+from pyterrier_ikat.llms.sending import Waiters, longest_beginnings_first
 
 
 @pytest.fixture
@@ -90,22 +71,6 @@ def test_a_completion_without_model_name_has_that_of_the_backend():
     assert (named.model, unnamed.model) == ("own-2026-01-31", "own")
 
 
-def test_a_follow_up_that_was_answered_before_is_not_asked_again(model, server):
-    made = model("cache=none")
-    (first,) = ask("a")
-    follow_ups = {"answer to a": ask("b")[0], "answer to b": first}
-    asked = []
-
-    def then(position, outcome):
-        asked.append(outcome.text)
-        return follow_ups[outcome.text] if len(asked) < 3 else None
-
-    (last,) = made.ask([first], then)
-    assert asked == ["answer to a", "answer to b", "answer to a"]
-    assert (last.text, last.cached, server.calls) == ("answer to a", True, 2)
-    assert made.ledger.frame()[["calls", "known"]].values.tolist() == [[2, 1]]
-
-
 def test_the_bar_counts_follow_ups_that_are_announced_or_come(model, bars):
     made = model()
     made.ask(ask("a"))
@@ -127,45 +92,6 @@ def test_a_replay_shows_no_bar(monkeypatch):
     made.backend.replays = True
     made.ask([request])
     assert [given["disable"] for given in shown] == [False, True]
-
-
-def test_the_estimate_after_a_budget_is_of_this_stages_calls(model, server):
-    made = model("budget=4.5 price_in=100000 price_out=100000 concurrency=1")
-    made.ask(ask("a", "b"))  # a dollar each
-    with pytest.raises(BudgetExceeded) as raised:
-        made.ask(ask(*"cdefgh"))
-    assert (raised.value.done, raised.value.left) == (3, 3)
-    assert raised.value.about == pytest.approx(3.0)
-
-
-def test_a_failure_is_counted_for_the_turn_that_repeats_it(model, server):
-    server.respond = lambda body: refused(400, "no")
-    made = model()
-    made.ask(ask("same", "same", "same"))
-    columns = ["calls", "unanswered", "known", "failures"]
-    assert (server.calls, made.ledger.frame()[columns].values.tolist()) == (1, [[0, 1, 0, 3]])
-
-
-@pytest.mark.parametrize(
-    ("whys", "counted"),
-    [
-        ([None], [{"calls": 1}]),
-        ([Unanswered.LOST], [{"unanswered": 1}]),
-        ([Unanswered.UNSENT], [{}]),
-        ([Unanswered.UNSENT, None], [{}, {"calls": 1}]),
-        ([None, None], [{"calls": 1}, {"retries": 1}]),
-        ([None, Unanswered.LOST], [{"calls": 1}, {"retries": 1}]),
-        ([Unanswered.LOST, Unanswered.REFUSED], [{"unanswered": 1}, {"retries": 1}]),
-        (
-            [Unanswered.REFUSED, None, None],
-            [{"unanswered": 1}, {"retries": 1, "calls": 1, "unanswered": -1}, {"retries": 1}],
-        ),
-    ],
-)
-def test_each_try_adds_what_makes_calls_retries_and_unanswered(whys, counted):
-    tries = Tries()
-    assert [tries.counts("a", why) for why in whys] == counted
-    assert tries.counts("another", None) == {"calls": 1}
 
 
 def test_positions_wait_for_requests_and_keep_their_exchanges():
@@ -209,71 +135,6 @@ def test_the_longest_of_each_conversation_goes_first(turns, order):
     assert ordered == requests
 
 
-class Script(Backend):
-    """Does one step of a script for each call, which gets the requests."""
-
-    identified = True
-    patience = 0.0
-
-    def __init__(self, *steps, **attributes):
-        self.model, self.identity = "script", {"provider": "script", "params": {}}
-        self.steps, self.calls, self.opened, self.threads = list(steps), [], 0, set()
-        vars(self).update(attributes)
-
-    def open(self):
-        self.opened += 1
-
-    def complete(self, requests):
-        self.calls.append([request.messages[-1]["content"] for request in requests])
-        self.threads.add(threading.current_thread().name)
-        step = self.steps.pop(0) if self.steps else echo
-        if isinstance(step, BaseException):
-            raise step
-        return step(requests)
-
-
-def echo(requests):
-    """Ten tokens read and one written for each request."""
-    replies = []
-    for request in requests:
-        text = request.messages[-1]["content"]
-        replies.append(Reply(text, prompt_tokens=10, completion_tokens=1))
-    return replies
-
-
-def made(backend, **more):
-    """A model that waits in no time, and the entries that it counts."""
-    entries = []
-
-    class Keeps(Ledger):
-        def enter(self, entry):
-            entries.append(entry)
-            super().enter(entry)
-
-    sleep = more.pop("slept", []).append
-    retry = Retry(tries=more.pop("tries", 6), sleep=sleep)
-    return LLM(backend, ledger=Keeps(), retry=retry, **more), entries
-
-
-def texts(outcomes):
-    """The text of each completion, and the name of each failure's class."""
-    shown = []
-    for outcome in outcomes:
-        if isinstance(outcome, Completion):
-            shown.append(outcome.text)
-        else:
-            shown.append(type(outcome).__name__)
-    return shown
-
-
-def row(model, *names):
-    return [model.ledger.rows()[0][name] for name in names]
-
-
-COUNTED = ("calls", "retries", "unanswered", "failures", "known", "prompt_tokens", "cost")
-PRICES = {"price_in": 1e5, "price_out": 1e6}  # a dollar in and a dollar out for each answer
-
-
 def test_requests_go_in_batches_of_the_size_of_the_backend():
     backend = Script(batch_size=2, concurrency=1)
     model, _ = made(backend)
@@ -298,79 +159,6 @@ def test_no_more_threads_are_started_than_have_work(number, size, concurrency, t
     names = {thread.name for thread in started if thread.name.startswith("ikat-llm")}
     assert names == {f"ikat-llm_{thread}" for thread in range(threads)}
     assert not any(thread.is_alive() for thread in started)
-
-
-def test_a_failed_try_counts_its_cost_the_next_its_answers(monkeypatch):
-    clock = iter([0.0, 1.0, 5.0, 10.0, 11.0, 16.0])
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    paid = [Reply(None, "m-1", prompt_tokens=10, completion_tokens=0), Reply(None, "m-2")]
-    slept = []
-    model, entries = made(
-        Script(Transient(2.0, "no text", paid=paid), batch_size=2),
-        slept=slept,
-        budget=Budget(**PRICES),
-    )
-    requests = ask("a", "b")
-    keys = [request.key(model.backend.identity) for request in requests]
-    assert texts(model.ask(requests)) == ["a", "b"]
-    assert slept == [2.0]
-    assert [(entry.key, entry.answered, entry.served) for entry in entries] == [
-        (keys[0], False, "m-1"),
-        (keys[1], False, "m-2"),
-        (keys[0], True, None),
-        (keys[1], True, None),
-    ]
-    assert [entry.increments for entry in entries] == [
-        spent(10, 0, 2.0, 1.0, calls=1),
-        spent(None, None, 2.0, None, calls=1),
-        spent(10, 1, 3.0, 2.0, retries=1, failures=0),
-        spent(10, 1, 3.0, 2.0, retries=1, failures=0),
-    ]
-
-
-def spent(read, written, seconds, cost, **counts):
-    return {
-        "prompt_tokens": read,
-        "cached_tokens": None,
-        "completion_tokens": written,
-        "seconds": seconds,
-        "cost": cost,
-        **counts,
-    }
-
-
-@pytest.mark.parametrize(
-    ("error", "more", "lost"),
-    [
-        (Transient(0.0, "busy"), {"unanswered": 1}, False),
-        (Transient(0.0, "away", unanswered=Unanswered.LOST), {"unanswered": 1}, True),
-        (Transient(0.0, "away", unanswered=Unanswered.UNSENT), {}, False),
-        (FatalLLMError("no key"), {"unanswered": 1}, False),
-        (ZeroDivisionError(), {"unanswered": 1}, True),
-        (KeyboardInterrupt(), {"unanswered": 1}, True),
-    ],
-    ids=["refused", "lost", "unsent", "fatal", "a bug", "interrupted"],
-)
-def test_what_a_try_without_answers_costs_depends_on_its_error(error, more, lost):
-    model, entries = made(Script(error, batch_size=2), tries=1)
-    with suppress(BaseException):
-        model.ask(ask("a" * 40, "b" * 4))
-    found = []
-    for entry in entries[:2]:
-        increments = dict(entry.increments)
-        assert increments.pop("seconds") >= 0
-        assert not entry.answered
-        found.append(increments)
-    first, second = ({"lost_tokens": 10}, {"lost_tokens": 1}) if lost else ({}, {})
-    unknown = {"cost": None} if lost else {}
-    assert found == [{**first, **unknown, **more}, {**second, **unknown, **more}]
-
-
-def test_a_replay_that_fails_counts_nothing():
-    model, entries = made(Script(ZeroDivisionError(), replays=True))
-    with pytest.raises(ZeroDivisionError):
-        model.ask(ask("a"))
-    assert entries == []
 
 
 def test_requests_that_are_given_up_fail_and_the_others_stay():
@@ -426,42 +214,6 @@ def test_observers_are_told_which_try_of_how_many_failed():
     assert told == [(1, 4), (2, 4)]
 
 
-@pytest.mark.parametrize("cache", [None, ":memory:"])
-def test_how_far_a_stage_came_counts_what_is_kept(cache):
-    kept = None if cache is None else CompletionCache(cache)
-    model, _ = made(Script(echo, echo, FatalLLMError("no key"), concurrency=1), cache=kept)
-    with pytest.raises(FatalLLMError) as raised:
-        model.ask(ask(*"abcde"))
-    error = raised.value
-    done = 0 if cache is None else 2
-    assert (error.done, error.left, error.kept_in) == (done, 5 - done, "process" if cache else "")
-
-
-def test_the_estimate_for_the_rest_is_of_the_calls_of_this_ask():
-    budget = Budget(**PRICES, limit=5.0)
-    budget.spend(1.0)
-    model, _ = made(Script(concurrency=1), budget=budget)
-    with pytest.raises(BudgetExceeded) as raised:
-        model.ask(ask(*"abcdef"))
-    assert raised.value.about == pytest.approx(4 * 2.0)  # two of six were answered
-    with pytest.raises(BudgetExceeded) as raised:
-        model.ask(ask("g"))
-    assert raised.value.about is None
-
-
-def test_an_unusable_answer_is_not_done_and_counts():
-    empty = [lambda requests: [Reply("", prompt_tokens=10, completion_tokens=1)]]
-    model, _ = made(
-        Script(*empty, echo, FatalLLMError("no key"), concurrency=1),
-        cache=CompletionCache(":memory:"),
-        budget=Budget(**PRICES),
-    )
-    with pytest.raises(FatalLLMError) as raised:
-        model.ask(ask("a", "b", "c"))
-    assert (raised.value.done, raised.value.left) == (1, 2)
-    assert row(model, *COUNTED) == [2, 0, 1, 1, 0, 20, 4.0]
-
-
 def test_a_batch_keeps_its_other_answers_before_an_error():
     def half(requests):
         return [Reply("a"), Reply("b", prompt_tokens=10, completion_tokens=1)]
@@ -476,40 +228,6 @@ def test_a_batch_keeps_its_other_answers_before_an_error():
     assert model.peek(second).text == "b"
 
 
-def test_failures_in_a_batch_are_counted_by_reason():
-    def step(requests):
-        lost, refused_one, _ = requests
-        return [
-            Unavailable(lost.stage, lost.qid, "away", unanswered=Unanswered.LOST),
-            BadRequest(refused_one.stage, refused_one.qid, "no"),
-            Reply("c"),
-        ]
-
-    model, entries = made(Script(step, batch_size=3))
-    assert texts(model.ask(ask(*"abc"))) == ["Unavailable", "BadRequest", "c"]
-    counts = [dict(entry.increments) for entry in entries]
-    assert [one.get("unanswered", 0) for one in counts] == [1, 1, 0]
-    assert ["lost_tokens" in one for one in counts] == [True, False, False]
-    assert row(model, "calls", "failures", "unanswered", "cost") == [1, 2, 2, None]
-
-
-def test_known_outcomes_are_counted_for_each_request_by_itself():
-    cache, budget = CompletionCache(":memory:"), Budget(**PRICES)
-    model, entries = made(Script(), cache=cache, budget=budget)
-    requests = ask("a", "a")
-    first, second = model.ask(requests)
-    assert (first.cached, second.cached) == (False, True)
-    (third,) = model.ask(ask("a", stage="rewrite"))
-    assert (third.cached, third.text) == (True, "a")
-    key = requests[0].key(model.backend.identity)
-    known = {"known": 1, "worth": 2.0}
-    assert [entry[:4] for entry in entries[1:]] == [
-        ("answer", "script", known, "script"),
-        ("rewrite", "script", known, "script"),
-    ]
-    assert [entry.key for entry in entries] == [key] * 3
-
-
 def test_a_kept_failure_is_that_of_each_request_that_has_it(tmp_path):
     odd = [lambda requests: [Reply("<ponder>hm</ponder>Mint")]]
     model, entries = made(Script(*odd), cache=CompletionCache(tmp_path / "c.sqlite"))
@@ -522,46 +240,6 @@ def test_a_kept_failure_is_that_of_each_request_that_has_it(tmp_path):
     assert len({one.reason for one in outcomes}) == 1
     assert [entry.increments.get("failures") for entry in entries] == [1, 1, 1]
     model.close()
-
-
-def test_an_ask_is_told_with_its_exchanges_and_its_cost():
-    model, _ = made(Script(echo, FatalLLMError("no key")), budget=Budget(**PRICES))
-    follow_up = ask("b")[0]
-    with hearing() as heard:
-        model.ask(ask("a"), lambda position, outcome: None)
-        with pytest.raises(FatalLLMError):
-            model.ask([follow_up])
-    first, second = heard
-    [(request, completion)] = first.exchanges
-    assert request.messages[0]["content"] == "a"
-    assert completion.text == "a"
-    assert first.llm is model
-    assert first.spend == Spend(1, 0, 10, None, 1, 2.0, 0.0, 0)
-    assert (second.exchanges, second.spend) == ([], Spend(unanswered=1))
-
-
-def test_follow_ups_get_each_position_its_own_outcome():
-    asked = []
-
-    def then(position, outcome):
-        asked.append((position, outcome.text, outcome.cached))
-        return ask(f"{outcome.text}{position}")[0] if len(outcome.text) < 3 else None
-
-    backend = Script(concurrency=1)
-    model, _ = made(backend)
-    assert texts(model.ask(ask("a", "b", "a"), then)) == ["a00", "b11", "a22"]
-    assert sorted(asked) == [
-        (0, "a", False),
-        (0, "a0", False),
-        (0, "a00", False),
-        (1, "b", False),
-        (1, "b1", False),
-        (1, "b11", False),
-        (2, "a", True),
-        (2, "a2", False),
-        (2, "a22", False),
-    ]
-    assert len(backend.calls) == 8
 
 
 def test_a_replay_answers_each_request_by_itself():
@@ -645,35 +323,6 @@ def test_several_requests_of_a_call_are_not_streamed():
         assert seen == ["1_1"]
 
 
-def test_nothing_is_opened_or_begun_for_who_has_left():
-    left = threading.Event()
-    backend = Script()
-    model, _ = made(backend)
-    with asked_by(left):
-        assert texts(model.ask(ask("a"))) == ["a"]
-        left.set()
-        with pytest.raises(AskerLeft):
-            model.ask([])
-        with pytest.raises(AskerLeft):
-            model.ask(ask("b"))
-    assert (backend.opened, len(backend.calls)) == (1, 1)
-
-
-def test_who_leaves_keeps_the_call_under_way_and_begins_none():
-    left = threading.Event()
-
-    def step(requests):
-        left.set()
-        return echo(requests)
-
-    backend = Script(step, concurrency=1)
-    model, _ = made(backend, cache=CompletionCache(":memory:"))
-    with asked_by(left), pytest.raises(AskerLeft):
-        model.ask(ask("a", "b", "c"))
-    assert backend.calls == [["a"]]
-    assert model.peek(ask("a")[0]).text == "a"
-
-
 def test_no_requests_are_no_calls():
     backend = Script()
     model, entries = made(backend)
@@ -714,26 +363,6 @@ def test_threads_work_for_the_one_who_asks():
     assert seen == [(True, True)]
 
 
-def test_the_costs_of_all_calls_of_an_ask_add_up():
-    model, _ = made(Script(), budget=Budget(**PRICES))
-    with hearing() as heard:
-        model.ask(ask("a", "b", "a"))
-    assert heard[0].spend.calls == model.ledger.total().calls == 2
-    assert (heard[0].spend.known, heard[0].spend.cost) == (1, 4.0)
-
-
-def test_wrong_answers_of_an_object_are_paid_before_the_error():
-    paid = [Reply(None, "m", prompt_tokens=10, completion_tokens=1)]
-    model, entries = made(Script(WrongAnswers("no texts", paid)), budget=Budget(**PRICES))
-    with pytest.raises(WrongAnswers):
-        model.ask(ask("a"))
-    assert [entry.increments["cost"] for entry in entries] == [2.0]
-    unpaid, entries = made(Script(WrongAnswers("one for two")))
-    with pytest.raises(WrongAnswers):
-        unpaid.ask(ask("a"))
-    assert [entry.increments.get("unanswered") for entry in entries] == [1]
-
-
 def test_the_first_error_of_a_batch_is_raised():
     class Fails(LLM):
         def settle(self, key, request, *_, **__):
@@ -758,21 +387,6 @@ def test_requests_that_have_an_answer_are_not_given_up():
     assert backend.calls == [["a", "b"], ["a"]]
 
 
-def test_the_time_of_a_call_is_shared_by_those_that_it_asks(monkeypatch):
-    clock = iter([0.0, 0.0, 4.0, 10.0, 10.0, 16.0])
-    monkeypatch.setattr(time, "perf_counter", lambda: next(clock))
-    cache = CompletionCache(":memory:")
-    key = ask("b")[0].key(Script().identity)
-
-    def step(requests):
-        cache.put(key, Completion("theirs", "script", None, 1, 1, 0.1, False))
-        raise Transient(0.0, "busy")
-
-    model, entries = made(Script(step, batch_size=2), cache=cache)
-    assert texts(model.ask(ask("a", "b"))) == ["a", "theirs"]
-    assert [entry.increments["seconds"] for entry in entries if entry.key != key] == [2.0, 6.0]
-
-
 def test_calls_of_a_model_that_answered_wait_for_none():
     second, seen = threading.Event(), []
 
@@ -791,13 +405,6 @@ def test_calls_of_a_model_that_answered_wait_for_none():
     assert seen == [True]
 
 
-def test_who_leaves_before_the_model_is_asked_costs_nothing():
-    model, entries = made(Script(AskerLeft()))
-    with pytest.raises(AskerLeft):
-        model.ask(ask("a"))
-    assert entries == []
-
-
 def test_the_answer_that_was_kept_first_is_everybodys():
     cache = CompletionCache(":memory:")
     request = ask("a")[0]
@@ -811,29 +418,6 @@ def test_the_answer_that_was_kept_first_is_everybodys():
     (outcome,) = model.ask([request])
     assert (outcome.text, outcome.model, outcome.cached) == ("theirs", "other", False)
     assert [entry.increments["cost"] for entry in entries] == [2.0]  # of our own call
-
-
-def test_an_error_of_a_follow_up_begins_no_further_call(monkeypatch):
-    pools, start = [], sending.Pool.start
-
-    def kept(self, threads):
-        pools.append(self)
-        start(self, threads)
-
-    def second(requests):
-        pools[0]._stop.wait(10)
-        return echo(requests)
-
-    def then(position, outcome):
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(sending.Pool, "start", kept)
-    backend = Script(echo, second, concurrency=1)
-    model, _ = made(backend)
-    with pytest.raises(ZeroDivisionError):
-        model.ask(ask(*"abcdefgh"), then)
-    assert backend.calls == [["a"], ["b"]]
-    assert not any(thread.is_alive() for thread in pools[0]._threads)
 
 
 def test_ctrl_c_says_on_stderr_what_it_waits_for(capsys):
@@ -876,16 +460,6 @@ def test_cut_prompts_are_told_also_by_a_stage_that_ends():
     with pytest.raises(FatalLLMError):
         model.ask(ask("a", "b"))
     assert told == [10, "warned"]
-
-
-def test_who_leaves_while_a_limit_is_waited_for_begins_no_call():
-    left = threading.Event()
-    backend = Script(Transient(5.0, "busy", limited=True), echo)
-    model, _ = made(backend)
-    model.retry = Retry(sleep=lambda seconds: left.set())
-    with asked_by(left), pytest.raises(AskerLeft):
-        model.ask(ask("a"))
-    assert backend.calls == [["a"]]
 
 
 def test_every_observer_is_told_of_every_wait():

@@ -1,15 +1,63 @@
-"""Whoever asked may leave: the calls under way are finished and kept, and no other one begins for
-them."""
+"""Whoever asked may leave: calls under way are finished and kept, and no other one begins."""
 
 import threading
 from contextlib import contextmanager
 
 import pytest
 from chat_server import ask, refused, said
+from scripted import Script, echo, made, texts
 
 from pyterrier_ikat.events import AskerLeft, Observer, asked_by, observed_by
-from pyterrier_ikat.llms import LLM
+from pyterrier_ikat.llms import LLM, Transient
+from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.retry import Retry
+
+
+def test_nothing_is_opened_or_begun_for_who_has_left():
+    left = threading.Event()
+    backend = Script()
+    model, _ = made(backend)
+    with asked_by(left):
+        assert texts(model.ask(ask("a"))) == ["a"]
+        left.set()
+        with pytest.raises(AskerLeft):
+            model.ask([])
+        with pytest.raises(AskerLeft):
+            model.ask(ask("b"))
+    assert (backend.opened, len(backend.calls)) == (1, 1)
+
+
+def test_who_leaves_keeps_the_call_under_way_and_begins_none():
+    left = threading.Event()
+
+    def step(requests):
+        left.set()
+        return echo(requests)
+
+    backend = Script(step, concurrency=1)
+    model, _ = made(backend, cache=CompletionCache(":memory:"))
+    with asked_by(left), pytest.raises(AskerLeft):
+        model.ask(ask("a", "b", "c"))
+    assert backend.calls == [["a"]]
+    assert model.peek(ask("a")[0]).text == "a"
+
+
+def test_who_leaves_before_the_model_is_asked_costs_nothing():
+    model, entries = made(Script(AskerLeft()))
+    with pytest.raises(AskerLeft):
+        model.ask(ask("a"))
+    assert entries == []
+
+
+def test_who_leaves_while_a_limit_is_waited_for_begins_no_call():
+    left = threading.Event()
+    backend = Script(Transient(5.0, "busy", limited=True), echo)
+    model, _ = made(backend)
+    model.retry = Retry(sleep=lambda seconds: left.set())
+    with asked_by(left), pytest.raises(AskerLeft):
+        model.ask(ask("a"))
+    assert backend.calls == [["a"]]
+
 
 LONG = 60
 

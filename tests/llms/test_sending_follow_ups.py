@@ -1,13 +1,77 @@
-"""Requests that follow from answers: in one stage with the others, from the cache, in batches, and
-as far as a stage comes."""
+"""Requests that follow from answers: one stage with the others, and as far as a stage comes."""
 
 from itertools import chain
 
 import pytest
+from chat_server import ask
+from scripted import Script, echo, made, texts
 
-from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, Reply, Request
+from pyterrier_ikat.llms import LLM, Backend, BudgetExceeded, Reply, Request, sending
 from pyterrier_ikat.llms.cache import CompletionCache
 from pyterrier_ikat.llms.ledger import Budget
+
+
+def test_a_follow_up_that_was_answered_before_is_not_asked_again(model, server):
+    made = model("cache=none")
+    (first,) = ask("a")
+    follow_ups = {"answer to a": ask("b")[0], "answer to b": first}
+    asked = []
+
+    def then(position, outcome):
+        asked.append(outcome.text)
+        return follow_ups[outcome.text] if len(asked) < 3 else None
+
+    (last,) = made.ask([first], then)
+    assert asked == ["answer to a", "answer to b", "answer to a"]
+    assert (last.text, last.cached, server.calls) == ("answer to a", True, 2)
+    assert made.ledger.frame()[["calls", "known"]].values.tolist() == [[2, 1]]
+
+
+def test_follow_ups_get_each_position_its_own_outcome():
+    asked = []
+
+    def then(position, outcome):
+        asked.append((position, outcome.text, outcome.cached))
+        return ask(f"{outcome.text}{position}")[0] if len(outcome.text) < 3 else None
+
+    backend = Script(concurrency=1)
+    model, _ = made(backend)
+    assert texts(model.ask(ask("a", "b", "a"), then)) == ["a00", "b11", "a22"]
+    assert sorted(asked) == [
+        (0, "a", False),
+        (0, "a0", False),
+        (0, "a00", False),
+        (1, "b", False),
+        (1, "b1", False),
+        (1, "b11", False),
+        (2, "a", True),
+        (2, "a2", False),
+        (2, "a22", False),
+    ]
+    assert len(backend.calls) == 8
+
+
+def test_an_error_of_a_follow_up_begins_no_further_call(monkeypatch):
+    pools, start = [], sending.Pool.start
+
+    def kept(self, threads):
+        pools.append(self)
+        start(self, threads)
+
+    def second(requests):
+        pools[0]._stop.wait(10)
+        return echo(requests)
+
+    def then(position, outcome):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sending.Pool, "start", kept)
+    backend = Script(echo, second, concurrency=1)
+    model, _ = made(backend)
+    with pytest.raises(ZeroDivisionError):
+        model.ask(ask(*"abcdefgh"), then)
+    assert backend.calls == [["a"], ["b"]]
+    assert not any(thread.is_alive() for thread in pools[0]._threads)
 
 
 class Adds(Backend):
