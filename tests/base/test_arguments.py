@@ -1,82 +1,107 @@
-"""What can't be an argument is refused when an operator is built, in words of ours.
+"""Arguments: bounds, choices and times, and what an operator refuses when it is built."""
 
-A pipeline goes to other processes whole.
-"""
-
-import copy
 import math
-import pickle
-from types import SimpleNamespace
+import time
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
 
-import joblib
+import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
-from trust.frames import ASKING, EVERY, EXPORTED, Says, Words
+from trust.frames import Says
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.operator import Operator
-
-KEY = "sk-that-nobody-should-see"
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("home")
-    rows = [
-        {"docno": f"d{number}", "text": text}
-        for number, text in enumerate(["Rooibos has no caffeine.", "Green tea", "mint"])
-    ]
-    index = ikat.PassageIndex(folder / "index").index(rows)
-    (folder / "passages.jsonl").write_text('{"id": "d0", "contents": "mint", "url": ""}')
-    (folder / "run.trec").write_text("9-1_1 Q0 d1 1 2.5 given\n")
-    return SimpleNamespace(
-        run=folder / "run.trec",
-        index=index,
-        bm25=index.bm25,
-        parts=[index.bm25()],
-        t5="t5",
-        rewriter="t5",
-        cross_encoder="m",
-        colbert="m",
-        passages="p.jsonl",
-    )
+from pyterrier_ikat.arguments import (
+    Checked,
+    at_least,
+    day_of,
+    one_of,
+    utc,
+)
+from pyterrier_ikat.errors import UsageError
 
 
-BUILT = [name for name in EVERY if name not in ("SpladeRetriever",)]
+def test_a_number_is_whole_and_not_below_its_bound():
+    at_least(1, n=1, depth=None, k=np.int64(7))
+    for number in (0, -1):
+        with pytest.raises(UsageError, match=f"n={number}: give 1 or more"):
+            at_least(1, depth=5, n=number)
+    for number in (True, 2.0, "2"):
+        with pytest.raises(UsageError, match=r"n=.*: give a whole number, 1 or more"):
+            at_least(1, depth=None, n=number)
+    with pytest.raises(UsageError, match="n=0"):
+        at_least(1, depth=None, n=0)
 
 
-@pytest.mark.parametrize("name", BUILT)
-def test_operators_are_equal_after_a_journey(name, home):
-    operator = EVERY[name].make(ikat.llm("recorded:sample"), home)
-    for other in (
-        pickle.loads(pickle.dumps(operator)),
-        copy.copy(operator),
-        copy.deepcopy(operator),
+def test_a_choice_is_one_of_a_list():
+    one_of(("raise", "fallback", None), on_error=None, other="raise")
+    with pytest.raises(
+        UsageError, match="on_error='rais' is unknown: did you mean raise.*one of raise, None$"
     ):
-        if "Words" not in repr(operator):  # which is a value of nobody's
-            assert (other, hash(other)) == (operator, hash(operator))
-        assert repr(other) == repr(operator) or "object at" in repr(operator)
+        one_of(("raise", None), on_error="rais")
+    with pytest.raises(UsageError, match="style=7 is unknown: choose one of gpt, llama"):
+        one_of(("gpt", "llama"), form="gpt", style=7)
 
 
-@pytest.mark.parametrize("name", ASKING)
-def test_an_operator_takes_what_llm_takes_and_refuses_the_rest(name):
-    make, says = EXPORTED[name], Says("mint tea")
-    assert make("recorded:sample") == make(ikat.llm("recorded:sample"))
-    assert make(says) == make(ikat.llm(says))
-    for wrong in (5, None, "gpt-4o", Says, b"x", [says], ikat.RawUtterance(), pd.DataFrame()):
-        with pytest.raises(ikat.UsageError):
-            make(wrong)
+def test_choices_may_be_any_iterable():
+    one_of(iter(["a", "b"]), first="b", second="a")
+    with pytest.raises(UsageError, match="first='c' is unknown: choose one of a, b"):
+        one_of(iter(["a", "b"]), first="c")
 
 
-def test_operators_of_the_same_text_share_account_and_budget():
-    text, says = "openai:m budget=5 price_in=1 price_out=1 cache=none", Says("tea")
-    assert ikat.Answer(text).llm is not ikat.Answer(text + " seed=1").llm
-    answer, queries = ikat.Answer(text), ikat.Queries(text)
-    assert answer.llm is queries.llm
-    assert ikat.Answer(says)(pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]}))[
-        "qanswer"
-    ].tolist() == ["tea"]
+def test_a_text_is_not_the_value_that_it_writes():
+    for choices, wrong in (((None, "raise"), "None"), ((1, 2), "1")):
+        with pytest.raises(UsageError, match=f"x='{wrong}' is unknown"):
+            one_of(choices, x=wrong)
+
+
+class Base(Checked):
+    least = {"n": 1}
+    choices = {"form": ("a", "b")}
+    paths = ("folder",)
+
+    def __init__(self, n=1, form="a", folder=None, k=3):
+        self.n, self.form, self.folder, self.k = n, form, folder, k
+        self.__post_init__()
+
+
+class Derived(Base):
+    least = {"k": 2}
+
+
+def test_arguments_are_checked_by_the_tables_of_all_classes():
+    assert Derived(folder=Path("x")).folder == "x"
+    assert Derived().folder is None
+    for wrong in ({"n": 0}, {"form": "c"}, {"k": 1}):
+        [name] = wrong
+        with pytest.raises(UsageError, match=f"{name}="):
+            Derived(**wrong)
+    assert Base(k=0).k == 0
+
+
+class Two(Checked):
+    least = {"n": 1, "k": 2}
+    choices = {"form": ("a", "b"), "style": ("x", None)}
+    paths = ("folder", "file")
+
+    def __init__(self, n=1, k=2, form="a", style="x", folder=None, file=None):
+        self.n, self.k, self.form, self.style = n, k, form, style
+        self.folder, self.file = folder, file
+        self.__post_init__()
+
+
+def test_each_row_of_each_table_of_checks_counts():
+    for wrong in ({"n": 0}, {"k": 1}, {"form": "x"}, {"style": "a"}):
+        [name] = wrong
+        with pytest.raises(UsageError, match=f"^{name}="):
+            Two(**wrong)
+    checked = Two(style=None, file=Path("b"))
+    assert (checked.folder, checked.file) == (None, "b")
+    both = Two(folder=Path("a"), file=Path("b"))
+    assert (both.folder, both.file) == ("a", "b")
+
+
+# Operators
 
 
 @pytest.mark.parametrize(
@@ -108,104 +133,6 @@ def test_a_corpus_is_an_iterable_of_dicts(corpus, tmp_path):
     assert not (tmp_path / "i").exists()
 
 
-HISTORIES = [
-    "Hi",
-    ["Hi"],
-    {"role": "user", "content": "Hi"},
-    [{"role": "user"}],
-    [{"user": "Hi"}],
-    [["user", "Hi"]],
-    5,
-    [{"role": "user", "content": 5}],
-    [{"role": "human", "content": "Hi"}],
-]
-READERS = [
-    ikat.Answer,
-    ikat.Rewrite,
-    ikat.generate.Summarise,
-    lambda llm: ikat.AllUtterances(),
-    lambda llm: ikat.generate.Seq2SeqRewrite("m"),
-]
-
-
-@pytest.mark.parametrize("history", HISTORIES, ids=repr)
-@pytest.mark.parametrize("make", READERS)
-def test_a_history_of_another_shape_is_named(make, history):
-    frame = pd.DataFrame({"qid": ["9-1_3"], "query": ["tea?"]})
-    frame["qhistory"] = pd.Series([history], dtype=object)
-    with pytest.raises(
-        ikat.DataError, match="turn 9-1_3 has the qhistory .*: give a list of messages"
-    ):
-        make(Says("x"))(frame)
-
-
-@pytest.mark.parametrize(
-    "ptkb", ["I am vegan.", 5, [5], {"1": 5}, [["1", "I am vegan."]]], ids=repr
-)
-def test_a_persona_of_another_shape_is_named(ptkb):
-    frame = pd.DataFrame({"qid": ["9-1_3"], "query": ["tea?"]})
-    frame["qptkb"] = pd.Series([ptkb], dtype=object)
-    for operator in (
-        ikat.Answer(Says("x")),
-        ikat.RankStatements(Words()),
-        ikat.SelectStatements(Says("[1]")),
-    ):
-        with pytest.raises(
-            ikat.DataError, match="turn 9-1_3 has the qptkb .*: give a dict of statements by id"
-        ):
-            operator(frame)
-
-
-class Mine(Operator):
-    def __init__(self, depth: int = 3) -> None:
-        super().__init__()
-        self.depth = depth
-
-    def transform(self, inp):
-        return inp
-
-
-def test_a_repr_names_the_operators_own_module():
-    assert repr(Mine(5)) == f"{__name__}.Mine(depth=5)"
-    assert repr(ikat.RRF(k=5)) == "ikat.RRF(k=5)"
-
-
-def test_a_pickle_holds_no_key_no_connection_and_no_lock(monkeypatch, tmp_path):
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    llm = ikat.llm(f"openai:m price_in=1 price_out=1 budget=3 cache={tmp_path / 'c.sqlite'}")
-    llm.open()
-    llm.budget.spend(2.0)
-    llm.ledger.count("answer", "m", calls=1)
-    llm.cache.get(["any"])
-    packed = pickle.dumps(ikat.Answer(llm) >> ikat.MultiQuery(llm))
-    assert KEY.encode() not in packed
-    other = pickle.loads(packed)
-    first, second = other[0].llm, other[1].llm
-    assert first is second
-    assert (first, hash(first), repr(first)) == (llm, hash(llm), repr(llm))
-    assert (first.budget.spent, first.ledger.frame()["calls"].tolist()) == (2.0, [1])
-    first.open()
-    first.cache.get(["any"])
-    for one in (llm, first):
-        one.close()
-
-
-def test_a_copy_in_this_process_has_the_same_account():
-    llm = ikat.llm(Says("tea"))
-    assert copy.copy(llm) is copy.deepcopy(llm) is llm
-    assert copy.deepcopy(ikat.Answer(llm) >> ikat.MultiQuery(llm))[0].llm is llm
-
-
-def test_joblib_sends_a_pipeline_to_processes_of_its_own():
-    pipeline = ikat.Answer("recorded:sample") >> ikat.MultiQuery("recorded:sample", given="answer")
-    topics = pt.get_dataset("ikat:sample").get_topics().head(4)
-    halves = [topics.iloc[:2], topics.iloc[2:].reset_index(drop=True)]
-    sent = joblib.Parallel(n_jobs=2, backend="loky")(
-        joblib.delayed(pipeline.transform)(half) for half in halves
-    )
-    pd.testing.assert_frame_equal(pd.concat(sent, ignore_index=True), pipeline(topics))
-
-
 def test_a_mistyped_value_of_a_set_is_named():
     with pytest.raises(
         ikat.UsageError,
@@ -214,9 +141,54 @@ def test_a_mistyped_value_of_a_set_is_named():
         ikat.Rewrite(Says("x"), style="lama")
 
 
-def test_a_mistyped_operator_is_named():
-    with pytest.raises(
-        AttributeError, match=r"pyterrier_ikat has no Rewrit: did you mean Rewrite\?"
-    ):
-        ikat.Rewrit  # noqa: B018
-    assert not hasattr(ikat, "__path_of_nothing__")
+# Times
+
+
+@pytest.mark.parametrize(
+    ("when", "moment", "day"),
+    [
+        ("2024-05-02", "2024-05-02T00:00:00.000Z", "Thursday, 2024-05-02"),
+        (date(2024, 5, 12), "2024-05-12T00:00:00.000Z", "Sunday, 2024-05-12"),
+        ("2024-05-02T10:30Z", "2024-05-02T10:30:00.000Z", "Thursday, 2024-05-02"),
+        ("2024-05-02T23:30-05:00", "2024-05-03T04:30:00.000Z", "Thursday, 2024-05-02"),
+        (datetime(2024, 5, 6, 1, 2, 3, 456789), "2024-05-06T01:02:03.456Z", "Monday, 2024-05-06"),
+        (
+            datetime(2024, 5, 6, 1, tzinfo=timezone(timedelta(hours=2))),
+            "2024-05-05T23:00:00.000Z",
+            "Monday, 2024-05-06",
+        ),
+    ],
+)
+def test_a_time_is_utc_in_events_and_a_day_in_its_own_zone(when, moment, day):
+    assert utc(when) == moment
+    assert day_of(when) == day
+
+
+@pytest.mark.parametrize("when", ["yesterday", 7, "2024-13-01", ""])
+def test_what_is_no_time_is_refused(when):
+    for read in (utc, day_of):
+        with pytest.raises(UsageError, match="is not a time"):
+            read(when)
+
+
+def test_without_a_time_it_is_now():
+    before = datetime.now(timezone.utc) - timedelta(milliseconds=1)
+    now = datetime.fromisoformat(utc(None).replace("Z", "+00:00"))
+    assert before <= now <= datetime.now(timezone.utc)
+    assert day_of(None).endswith(str(datetime.now().date()))
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="Windows has no tzset")
+def test_times_are_those_of_this_computers_zone_for_now_alone(monkeypatch):
+    monkeypatch.setenv("TZ", "Etc/GMT+11")
+    time.tzset()
+    try:
+        assert utc("2024-05-02T10:30") == "2024-05-02T10:30:00.000Z"
+        now = datetime.fromisoformat(utc(None).replace("Z", "+00:00"))
+        assert abs(now - datetime.now(timezone.utc)) < timedelta(seconds=30)
+        here = timezone(timedelta(hours=-11))
+        days = {str(datetime.now(here).date()), day_of(None).partition(", ")[2]}
+        assert len(days) == 1
+    finally:
+        monkeypatch.undo()
+        time.tzset()

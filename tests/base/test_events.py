@@ -5,9 +5,12 @@ from threading import Event
 
 import pandas as pd
 import pytest
+from small_operators import Named
 
 from pyterrier_ikat import events
-from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.operator import (
+    Operator,
+)
 
 
 class Doubled(Operator):
@@ -231,3 +234,85 @@ def test_a_failed_stage_is_no_longer_the_current_one() -> None:
         Doubled()(TURNS)
     assert steps.words == []
     assert [step.outer for step in steps.steps] == [None, None]
+
+
+class Steps(events.Observer):
+    """Keeps the steps in the order of their ends, and what it is told of them."""
+
+    def __init__(self):
+        self.steps, self.told = [], []
+
+    def end(self, step):
+        self.steps.append(step)
+
+    def follow(self, step):
+        self.told.append(step)
+
+    def repair(self, step, reasons):
+        self.told.append((step.stage, list(reasons)))
+
+    def shorten(self, step, words):
+        self.told.append((step.stage, words))
+
+
+def test_observers_see_a_stage_only_where_there_are_some():
+    class Sees(events.Observer):
+        def begin(self, step):
+            seen.append(step.stage)
+
+    seen = []
+    Named()(TURNS)
+    with events.observed_by(Sees()):
+        Named()(TURNS)
+    assert seen == [Named()]
+
+
+def test_another_equal_stage_inside_is_a_step_of_its_own():
+    class Around(Named):
+        def transform(self, inp):
+            inside.append(self)
+            return Around()(inp) if len(inside) == 1 else inp
+
+    inside, counts = [], Steps()
+    with events.observed_by(counts):
+        Around()(TURNS)
+    inner, outer = counts.steps
+    assert inner.outer is outer
+    assert outer.outer is None
+    assert [inner.stage is stage for stage in inside] == [False, True]
+
+
+def test_a_stage_inside_its_own_inner_stage_is_one_step():
+    class Outer(Named):
+        def transform(self, inp):
+            seen.append("outer")
+            return inp if len(seen) > 1 else Inner(self)(inp)
+
+    class Inner(Named):
+        def transform(self, inp):
+            return self.branches[0].transform(inp)
+
+    seen, steps = [], Steps()
+    with events.observed_by(steps):
+        Outer()(TURNS)
+    assert seen == ["outer", "outer"]
+    assert [type(step.stage).__name__ for step in steps.steps] == ["Inner", "Outer"]
+
+
+def test_a_step_has_all_requests_and_is_told_how_long_it_answers():
+    class Asks(Named):
+        def transform(self, inp):
+            events.tell("llm", [("a", 1)], 1)
+            events.tell("llm", [("b", 2), ("c", 3)], 1)
+            events.shortened(50)
+            events.repaired(["why"])
+            return inp
+
+    steps = Steps()
+    with events.observed_by(steps):
+        Asks()(TURNS)
+        events.shortened(7)
+        events.repaired(["outside"])
+        assert events.follower() is None
+    assert steps.steps[0].asked == [("a", 1), ("b", 2), ("c", 3)]
+    assert steps.told == [(Asks(), 50), (Asks(), ["why"])]

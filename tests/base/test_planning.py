@@ -6,14 +6,18 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import scripted
+from small_operators import Holds
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import Completion, Request
 from pyterrier_ikat.lost_columns import LostColumns, LostColumnsWarning
-from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.operator import (
+    Operator,
+)
 from pyterrier_ikat.planning import REFUSED, Plan, PlanTable, estimate
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea?", "milk?"]})
+
 AMOUNTS = ("calls", "known", "shared", "new", "prompt_tokens", "completion_tokens", "cost")
 
 
@@ -265,6 +269,7 @@ def table_of(*rows):
 
 
 ASKED = ("mine", "rewrite", "m", 3, 1, 1, 1, 1200, 50, 0.25)
+
 FREE = ("mine", "answer", "m", 1, 0, 0, 1, 4, 5, 0.5)
 
 
@@ -501,3 +506,31 @@ def test_branches_get_the_frame_before_the_first_one():
 
     followed((Adds() >> Finds()) | (Adds() >> Finds()))
     assert seen == [["tea?", "milk?"]] * 2
+
+
+class FindsAlone(pt.Transformer):
+    """A retriever that returns nothing of the turns but their ids."""
+
+    def transform(self, inp):
+        assert inp.empty
+        return pd.DataFrame(columns=["qid", "docno", "score", "rank"])
+
+
+def test_a_plan_has_the_columns_that_a_retriever_leaves():
+    turns = TURNS.assign(qutterance="tea", qhistory=[["x"], []])
+    plan, finder = Plan("mine", set()), FindsAlone()
+    lost = LostColumns("mine", Holds(), turns, set())
+    with lost.watching():
+        frame = plan.follow(finder, turns)
+    assert frame.to_dict("list") == TURNS.to_dict("list")
+    assert lost.dropped == {"qutterance": [finder], "qhistory": [finder]}
+    assert (plan.rows, plan.fewer_turns, plan.fewer_passages) == ([], False, True)
+
+
+def test_a_notebook_shows_the_whole_plan():
+    row = dict.fromkeys(("calls", "known", "shared", "new"), 1)
+    tokens = {"prompt_tokens": 1200, "completion_tokens": 5, "cost": 0.25}
+    table = PlanTable.of_rows([{"system": "a", "stage": "s", "model": "m", **row, **tokens}])
+    html = table._repr_html_()
+    assert html == table.shown()._repr_html_()
+    assert "Total: 1 call, 1 of them new, with about 1,200 prompt" in html

@@ -25,14 +25,11 @@ def run(call, sample_index):
     """Run methods on the sample, with its recorded completions."""
 
     def run(out, *more, llm="recorded:sample", index=sample_index):
-        asked = (
-            ("--llm", llm)
-            if any("llm" in METHODS[name].needs for name in more if name in METHODS)
-            else ()
-        )
-        return call(
-            "run", *more, "--dataset", "ikat:sample", "--index", index, *asked, "--out", out
-        )
+        words = ["run", *more, "--dataset", "ikat:sample", "--index", index]
+        methods = [METHODS[name] for name in more if name in METHODS]
+        if any("llm" in method.needs for method in methods):
+            words += ["--llm", llm]
+        return call(*words, "--out", out)
 
     return run
 
@@ -59,25 +56,21 @@ def made(tmp_path_factory, sample_index):
 
     rtg responds and chooses statements, raw does neither.
     """
-    folder, sample = tmp_path_factory.mktemp("made"), ikat.dataset("ikat:sample")
+    folder = tmp_path_factory.mktemp("made")
+    sample = ikat.dataset("ikat:sample")
     ikat.run("raw", sample, out=folder / "runs", index=sample_index)
     by_overlap = pt.apply.doc_score(
         lambda row: len({*row["query"].split()} & {*row["text"].split()})
     )
-    rtg, topics = (
-        ikat.methods.rtg(
-            ikat.llm("recorded:sample"), ikat.PassageIndex(sample_index).bm25(), by_overlap
-        ),
-        sample.get_topics(),
-    )
+    bm25 = ikat.PassageIndex(sample_index).bm25()
+    rtg = ikat.methods.rtg(ikat.llm("recorded:sample"), bm25, by_overlap)
+    topics = sample.get_topics()
     parameters = {"method": "rtg", "dataset": "ikat:sample"}
     RunFolder(folder / "runs" / "rtg").write(
         topics, rtg(topics), pd.DataFrame(), pd.DataFrame(), parameters
     )
-    for name, qrels in {
-        "two.txt": sample.get_qrels(),
-        "statements.txt": sample.get_qrels("ptkb"),
-    }.items():
+    for name, variant in [("two.txt", None), ("statements.txt", "ptkb")]:
+        qrels = sample.get_qrels(variant)
         ikat.conversations.write_qrels(qrels[qrels["qid"].isin(TWO)], folder / name)
     (folder / "one-turn").write_text("\n1-1_2\n")
     (folder / "wrong").write_text("1-1_2\n\n9-9_9\n")
@@ -98,12 +91,32 @@ def recorded():
 
     def recorded(path, *completions):
         names = ("qid", "stage", "completion", "item")
-        path.write_text(
-            "\n".join(
-                json.dumps(dict(zip(names, one, strict=False)) | {"model": "recorded"})
-                for one in completions
-            )
-        )
+        lines = []
+        for values in completions:
+            completion = dict(zip(names, values, strict=False))
+            completion["model"] = "recorded"
+            lines.append(json.dumps(completion))
+        path.write_text("\n".join(lines))
         return f"recorded:{path}"
 
     return recorded
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Judgements of two turns."""
+    (tmp_path / "qrels").write_text("1_1 0 a 1\n1_2 0 b 1\n")
+    return tmp_path / "qrels"
+
+
+@pytest.fixture
+def lacking(tmp_path):
+    """A run file that lacks a judged turn and has one that nobody judged."""
+    (tmp_path / "qrels").write_text("1_1 0 a 1\n1_2 0 b 1\n")
+    (tmp_path / "few.trec").write_text("1_1 Q0 a 1 2.0 x\n9_9 Q0 a 1 2.0 x\n")
+    return tmp_path
+
+
+@pytest.fixture
+def runs(made):
+    return made.runs

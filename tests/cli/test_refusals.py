@@ -13,13 +13,12 @@ from pyterrier_ikat.conversations.passages import PassageFiles
 from pyterrier_ikat.retrieve import bm25
 from pyterrier_ikat.retrieve.artifact import FORMAT
 
-ON, RUN = "--dataset ikat:sample", "--dataset ikat:sample --index INDEX --out OUT"
+ON = "--dataset ikat:sample"
+RUN = f"{ON} --index INDEX --out OUT"
 SUBMIT = f"{ON} --run-id x --run-type automatic"
 EVALUATE = f"evaluate first.trec {ON} --measures"
-TURN, QRELS = (
-    "has no turn 9-9_9 (line 3)",
-    "ikat:sample has no qrels 'nowhere.txt'; there are the default, ptkb",
-)
+TURN = "has no turn 9-9_9 (line 3)"
+QRELS = "ikat:sample has no qrels 'nowhere.txt'; there are the default, ptkb"
 REFUSED = [
     (f"run aqdx {RUN}", "there is no method 'aqdx': did you mean aqd"),
     (f"run qr temperature=0 {RUN}", "stands with it in quotes, --llm 'MODEL temperature=0'"),
@@ -134,6 +133,15 @@ PYTHON = re.compile(r"\bikat\.[A-Za-z]|\bpt\.\w|\bframe\b")
 """Advice for Python, which is no use on the command line."""
 
 
+def with_paths(words, known):
+    """The words of a command, with paths for the parts that stand for them."""
+    given = []
+    for word in words.split():
+        parts = [known.get(part, part) for part in word.split("/")]
+        given.append("/".join(parts))
+    return given
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [*REFUSED, *(pytest.param(*one, marks=pytest.mark.real_data) for one in REAL)],
@@ -159,21 +167,11 @@ def test_bad_input_is_one_line_with_exit_code_2_leaving_nothing(
         "RUNS": str(made.runs),
         "OTHER": "OTHER.jsonl",
     }
-    line = refused(
-        call(
-            *("/".join(known.get(part, part) for part in word.split("/")) for word in words.split())
-        )
-    )
+    line = refused(call(*with_paths(words, known)))
     assert message in line
     assert not PYTHON.search(line.replace(str(tmp_path), "")), line
-    assert (
-        sorted(
-            path
-            for path in [*made.runs.rglob("*"), *tmp_path.rglob("*")]
-            if path != tmp_path / "OUT"
-        )
-        == before
-    )
+    after = {*made.runs.rglob("*"), *tmp_path.rglob("*")}
+    assert sorted(after - {tmp_path / "OUT"}) == before
     assert (tmp_path / "AFILE").read_text() == "mine"
     assert not (tmp_path / "OUT").exists() or list((tmp_path / "OUT").iterdir()) == []
 
@@ -217,9 +215,8 @@ CTRL_C.__cause__ = KeyboardInterrupt()
 def test_a_full_disk_is_one_line(words, call, refused, made, sample_index, tmp_path, monkeypatch):
     known = {"INDEX": sample_index, "OUT": tmp_path / "out", "RUN": made.runs / "raw"}
     monkeypatch.setattr("pyterrier_ikat.store.files.fsync", raising(FULL))
-    assert refused(call(*(known.get(word, word) for word in words.split()))).startswith(
-        "[Errno 28] No space left on device"
-    )
+    given = [known.get(word, word) for word in words.split()]
+    assert refused(call(*given)).startswith("[Errno 28] No space left on device")
 
 
 @pytest.mark.parametrize(
@@ -257,7 +254,9 @@ def test_a_defect_keeps_its_traceback(run, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["run.json", "turns.jsonl", "ledger.csv"])
 def test_a_run_folder_with_a_damaged_file_gives_no_traceback(name, run, call, refused, tmp_path):
     assert run(tmp_path, "raw", "--turns", "1-1_1").exit_code == 0
-    folder, on = tmp_path / "raw", ["--dataset", "ikat:sample"]
+    folder = tmp_path / "raw"
+    on = ["--dataset", "ikat:sample"]
+    submitted = ["--run-id", "a", "--run-type", "automatic", "--out", tmp_path / "s.json"]
     for content in ('{"turns": [', "\x00\ud800", ""):
         (folder / name).write_bytes(content.encode("utf-8", "surrogatepass"))
         for command in (
@@ -265,17 +264,7 @@ def test_a_run_folder_with_a_damaged_file_gives_no_traceback(name, run, call, re
             ["evaluate", folder, "--cost"],
             ["evaluate", "--of", "statements", folder, *on],
             ["evaluate", folder, *on],
-            [
-                "submit",
-                folder,
-                *on,
-                "--run-id",
-                "a",
-                "--run-type",
-                "automatic",
-                "--out",
-                tmp_path / "s.json",
-            ],
+            ["submit", folder, *on, *submitted],
         ):
             done = call(*command)
             assert done.exit_code == 0 or refused(done), command

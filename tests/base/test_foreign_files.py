@@ -8,18 +8,19 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-import pandas as pd
 import pyterrier as pt
 import pytest
+from small_operators import Rewriter, Stage, Theirs
 
 from pyterrier_ikat import foreign
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.foreign import (
     SAMPLE_BYTES,
     SMALL_FILE,
     Foreign,
     HeldFiles,
     checksums_of,
+    files_below,
     fingerprint_of,
     folder_of_anserini,
     held_by,
@@ -31,25 +32,6 @@ from pyterrier_ikat.foreign import (
     path_of,
     untracked,
 )
-
-
-class Stage(pt.Transformer):
-    """A retriever with any attributes."""
-
-    def __init__(self, **attributes):
-        super().__init__()
-        vars(self).update(attributes)
-
-    def transform(self, inp):
-        found = {"qid": ["1"], "query": ["x"], "docno": ["d"], "score": [1.0], "rank": [0]}
-        return pd.DataFrame(found).head(len(inp))
-
-
-class Rewriter(Stage):
-    """A stage that finds nothing."""
-
-    def transform(self, inp):
-        return inp
 
 
 class Index(pt.Artifact):
@@ -80,6 +62,17 @@ def folder(tmp_path):
 
 def names_of(held):
     return [path.name for path in held.files()]
+
+
+def test_files_of_all_subfolders_and_links_are_found_in_order(tmp_path):
+    for name in ("m/weights", "m/deep/er/weights", "m/deep/config", "elsewhere/tokens"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "m" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "m" / "a_file").symlink_to(tmp_path / "elsewhere" / "tokens")
+    (tmp_path / "m" / "empty").mkdir()
+    found = [path.relative_to(tmp_path / "m").as_posix() for path in files_below(tmp_path / "m")]
+    assert found == ["a_file", "deep/config", "deep/er/weights", "linked/tokens", "weights"]
 
 
 def test_files_that_come_and_go_do_not_count(folder, tmp_path):
@@ -302,7 +295,7 @@ def test_of_a_cache_only_the_stage_inside_counts(tmp_path, monkeypatch):
     inner = Rewriter()
     cache = Stage(scorer=inner, path=tmp_path, text="tea")
     assert [type(part) for part in held_by(cache)] == [Rewriter, HeldFiles]
-    monkeypatch.setattr(foreign, "CACHE_PACKAGES", (__name__,))
+    monkeypatch.setattr(foreign, "CACHE_PACKAGES", (Stage.__module__,))
     assert held_by(cache) == [inner]
 
 
@@ -332,70 +325,6 @@ def test_a_stage_of_files_is_untracked_if_they_are_unreadable(folder, tmp_path):
     assert untracked(Stage(path=tmp_path / "empty"))
     assert untracked(Rewriter(path=tmp_path / "empty"))
     assert untracked(Stage(path=folder, index=tmp_path / "empty"))
-
-
-def test_a_foreign_stage_has_careful_answers():
-    stage = Stage(num_results=20)
-    seen = Foreign(stage)
-    assert (seen.cutoff, seen.one_row_per_turn, seen.loads_models) == (None, False, False)
-    assert (seen.reads_texts, seen.passages_at_most()) == (True, 20)
-    assert seen.doing(pd.DataFrame()) == "running Stage"
-    assert Foreign(Stage(num_results="20")).passages_at_most() is None
-    cut = Foreign(pt.RankCutoff(3))
-    assert (cut.cutoff, cut.reads_texts, cut.passages_at_most()) == (3, False, 3)
-    assert cut.doing(pd.DataFrame()) == ""
-    hooked = Foreign(Stage(reads_texts=False, loads_models=True, one_row_per_turn=True))
-    assert (hooked.reads_texts, hooked.loads_models, hooked.one_row_per_turn) == (False, True, True)
-    assert seen.arguments() == {"num_results": 20}
-    assert seen.without_texts() is stage
-    assert seen.limited(5) is None
-    assert (seen.is_of_pyterrier, cut.is_of_pyterrier) == (False, True)
-
-
-def test_a_stage_that_promised_a_row_per_turn_is_held_to_it():
-    turns = pd.DataFrame({"qid": ["1", "2"], "query": ["x", "y"]})
-    with pytest.raises(DataError, match="got 2 rows and returned 1 row"):
-        Foreign(Stage(one_row_per_turn=True)).transform(turns)
-    assert len(Foreign(Stage()).transform(turns)) == 1
-
-
-def test_parts_of_a_foreign_stage_are_its_pipelines_and_files(tmp_path):
-    inner, finder = Rewriter(), Stage()
-    assert Foreign(inner >> finder).subpipelines() == [inner, finder]
-    union = Rewriter() | Rewriter()
-    assert len(Foreign(union).subpipelines()) == 2
-    assert Foreign(union).parts() == [*Foreign(union).subpipelines(), *held_by(union)]
-    parts = Foreign(Stage(path=tmp_path)).parts()
-    assert parts == [HeldFiles(str(tmp_path))]
-
-
-class PlanOf:
-    def __init__(self):
-        self.cuts = []
-
-    def cut_at(self, depth):
-        self.cuts.append(depth)
-
-    def foreign(self, stage, frame):
-        return frame.assign(seen=type(stage.stage).__name__)
-
-
-def test_a_cutoff_changes_the_plans_cut_a_stage_its_frame():
-    plan, frame = PlanOf(), pd.DataFrame({"qid": ["1"]})
-    assert Foreign(pt.RankCutoff(7)).plan(frame, plan) is frame
-    assert plan.cuts == [7]
-    assert Foreign(pt.RankCutoff(0)).plan(frame, PlanOf()) is frame
-    assert Foreign(Stage()).plan(frame, plan)["seen"].tolist() == ["Stage"]
-    assert plan.cuts == [7]
-
-
-def test_a_stage_is_shown_by_its_label_or_class():
-    class Drawn(Rewriter):
-        schematic = {"label": "a drawing"}
-
-    assert Foreign(Drawn()).name_shown() == "a drawing"
-    assert Foreign(Rewriter()).name_shown() == "Rewriter"
-    assert Foreign(pt.apply.query(len)).name_shown() == type(pt.apply.query(len)).__name__
 
 
 def test_a_fingerprint_is_a_text_that_changes():
@@ -573,30 +502,35 @@ def test_a_search_leaves_the_objects_as_they_are(tmp_path):
     assert vars(stage) == {"k": 5}
 
 
-def test_only_a_cutoff_of_pyterrier_is_one():
-    assert Foreign(Stage(k=5)).cutoff is None
-    assert Foreign(Stage(k=5)).reads_texts
-
-
-def test_a_package_beside_pyterrier_is_not_its_own(monkeypatch):
-    monkeypatch.setattr(Stage, "__module__", "pyterrier_rag.backend")
-    assert not Foreign(Stage()).is_of_pyterrier
-    monkeypatch.setattr(Stage, "__module__", "pyterrier.transformer")
-    assert Foreign(Stage()).is_of_pyterrier
-
-
-class Around(Rewriter):
-    def __init__(self, one, many):
-        super().__init__(one=one, many=many)
-
-
-def test_pipelines_of_all_attributes_are_inner_ones():
-    first, second, third = Rewriter(), Rewriter(), Rewriter()
-    assert Foreign(Around(first, [second, third])).subpipelines() == [first, second, third]
-
-
 def test_a_fingerprint_is_a_method_and_a_path_a_text():
     holder = Holder(None)
     holder.fingerprint, holder.path = "f", Path("here")
     assert not is_fingerprinted(holder)
     assert path_of(holder) == "here"
+
+
+def test_what_a_dict_holds_is_known_by_its_keys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").write_text("")
+    (tmp_path / "more").write_text("")
+    for value, paths in (
+        ({7: "./data"}, ["./data"]),
+        ({"index_path": "data", "model": "more"}, ["data"]),
+        ({"model": "data", "file": "more"}, ["more"]),
+        ({"cache": "./data", "x": "./more"}, ["./more"]),
+        (["./data", "x", "./more"], ["./data", "./more"]),
+    ):
+        assert [part.path for part in held_by(Theirs("x", value))] == paths
+
+
+class Deep:
+    def __init__(self, value):
+        self.value = value
+
+
+def test_an_index_is_found_as_deep_as_a_stage_is_searched(tmp_path):
+    index = pt.Artifact(str(tmp_path))
+    for value in (index, Deep(index), Deep(Deep(index))):
+        [part] = held_by(Theirs("x", value))
+        assert (part.path, part.artifact) == (str(tmp_path), True)
+    assert held_by(Theirs("x", Deep(Deep(Deep(index))))) == []

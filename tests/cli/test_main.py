@@ -1,7 +1,6 @@
-"""The frame of all commands: RUNs beside others, resources, errors, judgements, what is printed."""
+"""The frame of all commands: help, RUNs beside others, resources, judgements, what is printed."""
 
-import signal
-import sqlite3
+import subprocess
 import sys
 from functools import partial
 from importlib import import_module
@@ -17,8 +16,7 @@ from pyterrier_ikat.cli import main as group
 from pyterrier_ikat.cli.main import (
     RUNS,
     RUNS_SO_FAR,
-    STOPPED,
-    _reason,
+    SECTIONS,
     judged_by,
     load_runs,
     print_ledger,
@@ -29,10 +27,61 @@ from pyterrier_ikat.cli.main import (
     turns_of,
     without_unfinished,
 )
-from pyterrier_ikat.errors import Terminated, UsageError, advice
+from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.tables import Cell, Column, Table
+
+# Help
+
+COMMANDS = sorted(main.commands)
+
+
+def options_of(command):
+    return [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_section_an_example_and_option_help(name, call):
+    assert main.commands[name].section in SECTIONS
+    examples = call(name, "--help").output.partition("Example")[2]
+    assert examples.partition(":\n")[2].startswith(f"  ikat {name}")
+    assert all(option.help for option in options_of(main.commands[name]))
+
+
+def test_resources_stand_together_in_their_order():
+    names = [option.name for option in main.commands["serve"].params]
+    assert names[1:5] == ["index", "llm", "reranker", "given"]
+
+
+def test_there_are_fourteen_commands_with_a_hundred_options(call):
+    number = sum(len(options_of(command)) for command in main.commands.values())
+    assert len(COMMANDS) == 14
+    assert number <= 111, f"{number} options: a new one takes the place of another"
+    assert set(call().output.split()) >= set(COMMANDS)
+
+
+def test_help_lists_whole_sentences_by_section(call):
+    shown = call("--help").output
+    text = " ".join(shown.split())
+    for name, command in group.commands.items():
+        assert command.get_short_help_str(limit=300) in text, name
+    sections = [line[:-1] for line in shown.splitlines() if line[:1].isupper() and line[-1:] == ":"]
+    assert sections == [
+        "Options",
+        "Prepare",
+        "Run",
+        "Live",
+        "Evaluate",
+        "Inspect",
+        "Submit",
+        "Examples",
+    ]
+    assert "Example:\n  ikat datasets\n" in call("datasets", "--help").output
+    methods = call("methods", "--help").output
+    assert "Examples:\n  ikat methods\n  ikat methods gtr\n" in methods
+    assert main.name == "main"
+
 
 # RUNs
 
@@ -233,183 +282,6 @@ def test_a_line_that_is_no_resource_is_named(in_folder, line, told):
     assert told in str(refused.value)
 
 
-# Errors
-
-
-class OneLine(ikat.DataError):
-    """An error of several lines."""
-
-    one_line = False
-
-
-def exits():
-    sys.exit(3)
-
-
-def raised(function):
-    try:
-        function()
-    except BaseException as error:
-        return error
-
-
-def interrupted():
-    error = SystemError("a library's own")
-    error.__cause__ = KeyboardInterrupt()
-    return error
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (ikat.DataError("one\ntwo"), "one two"),
-        (OneLine("one\ntwo"), "one\ntwo"),
-        (OSError(2, "No such file", "x"), "[Errno 2] No such file: 'x'"),
-        (BrokenPipeError(32, "Broken pipe"), None),
-        (sqlite3.OperationalError("disk full"), "a database can't be used (disk full)"),
-        (KeyboardInterrupt(), STOPPED),
-        (interrupted(), STOPPED),
-        (Terminated(), STOPPED),
-        (KeyError("x"), None),
-    ],
-)
-def test_each_kind_of_error_has_its_line(error, reason):
-    found = _reason(error)
-    if reason is None:
-        assert found is None
-    else:
-        assert found.startswith(reason)
-
-
-def test_the_innermost_line_that_exits_is_named():
-    found = _reason(raised(exits))
-    assert found.startswith(__file__)
-    assert f"line {exits.__code__.co_firstlineno + 1}, calls sys.exit" in found
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["evaluate", "x", "--turns", ""], "--turns is empty"),
-        (["evaluate", "x", "--turns", " "], "--turns is empty"),
-        (["evaluate", "x", "--turns= "], "--turns=  is empty"),
-        (["", "x"], "ikat is empty"),
-    ],
-)
-def test_the_option_before_an_empty_text_is_named(call, words, told):
-    done = call(*words)
-    assert done.exit_code == 2
-    assert " ".join(told.split()) in " ".join(done.stderr.split())
-    assert "give a value, or omit it" in " ".join(done.stderr.split())
-
-
-def test_an_error_is_one_clean_line_with_advice_for_commands(call, monkeypatch):
-    def fails(*_, **__):
-        raise UsageError(f"one\x1b[2J\ntwo: {advice('frame=...', '--frame')}")
-
-    monkeypatch.setattr("pyterrier_ikat.conversations.datasets.full_names", fails)
-    done = call("datasets")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[-1] == "ikat: one [2J two: --frame"
-    assert advice("frame=...", "--frame") == "frame=..."  # in Python again
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (SystemExit(3), "calls sys.exit, which ends the command before its work is done"),
-        (KeyboardInterrupt(), STOPPED),
-        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
-    ],
-)
-def test_what_ends_a_command_is_one_line_with_code_2(call, monkeypatch, error, told):
-    def ends(*_, **__):
-        raise error
-
-    monkeypatch.setattr("pyterrier_ikat.conversations.datasets.full_names", ends)
-    done = call("datasets")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert told in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
-def test_an_error_may_have_a_code_of_its_own(call, monkeypatch):
-    class Coded(UsageError):
-        exit_code = 7
-
-    def fails(*_, **__):
-        raise Coded("so it is")
-
-    monkeypatch.setattr("pyterrier_ikat.conversations.datasets.full_names", fails)
-    assert call("datasets").exit_code == 7
-
-
-def test_a_signal_is_heard_by_whoever_heard_it_before(call, monkeypatch):
-    heard = []
-
-    def handler(*_):
-        heard.append(True)
-
-    during = []
-    monkeypatch.setattr(
-        "pyterrier_ikat.conversations.datasets.full_names",
-        lambda: during.append(signal.getsignal(signal.SIGTERM)) or [],
-    )
-    before = signal.signal(signal.SIGTERM, handler)
-    try:
-        assert call("datasets").exit_code == 0
-        assert signal.getsignal(signal.SIGTERM) is handler
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert during != [handler]
-    with pytest.raises(Terminated):
-        during[0]()
-
-
-@pytest.mark.parametrize(
-    ("words", "is_drawn"),
-    [(["datasets"], True), (["serve", "raw"], False), (["chat", "raw"], False)],
-)
-def test_chat_and_serve_draw_their_own_progress(call, monkeypatch, words, is_drawn):
-    begun = []
-
-    def command_line(title):
-        begun.append(title)
-        raise UsageError("no further")
-
-    def ends(*_, **__):
-        raise UsageError("no further")
-
-    module = import_module("pyterrier_ikat.cli.main")
-    monkeypatch.setattr(module, "command_line", command_line)
-    monkeypatch.setattr("pyterrier_ikat.live.serving.serve", ends)
-    monkeypatch.setattr("pyterrier_ikat.live.chat.Chat", ends)
-    assert call(*words).exit_code == 2
-    assert begun == ([f"ikat {words[0]}"] if is_drawn else [])
-
-
-def test_help_lists_whole_sentences_by_section(call):
-    shown = call("--help").output
-    text = " ".join(shown.split())
-    for name, command in group.commands.items():
-        assert command.get_short_help_str(limit=300) in text, name
-    sections = [line[:-1] for line in shown.splitlines() if line[:1].isupper() and line[-1:] == ":"]
-    assert sections == [
-        "Options",
-        "Prepare",
-        "Run",
-        "Live",
-        "Evaluate",
-        "Inspect",
-        "Submit",
-        "Examples",
-    ]
-    assert "Example:\n  ikat datasets\n" in call("datasets", "--help").output
-    methods = call("methods", "--help").output
-    assert "Examples:\n  ikat methods\n  ikat methods gtr\n" in methods
-    assert main.name == "main"
-
-
 # Judgements, turns and runs
 
 
@@ -419,8 +291,9 @@ def pairs(qrels):
 
 def test_judgements_are_of_dataset_file_or_folders(made, tmp_path):
     sample = ikat.dataset("ikat:sample")
-    whole, statements = pairs(sample.get_qrels()), pairs(sample.get_qrels("ptkb"))
-    two = pairs(pd.concat([sample.get_qrels()]).query("qid in ['1-1_1', '1-1_2']"))
+    whole = pairs(sample.get_qrels())
+    statements = pairs(sample.get_qrels("ptkb"))
+    two = pairs(sample.get_qrels().query("qid in ['1-1_1', '1-1_2']"))
     assert pairs(judged_by("ikat:sample", None)) == whole
     assert pairs(judged_by("ikat:sample", "ptkb")) == statements
     assert pairs(judged_by(None, str(made.path / "two.txt"))) == two
@@ -491,6 +364,29 @@ def test_a_table_goes_to_its_stream_in_its_form(capsys, err):
     assert (text.err if err else text.out) == table().written("csv")
 
 
+module = import_module("pyterrier_ikat.cli.main")
+
+
+def test_a_table_in_a_terminal_is_drawn_to_its_width(monkeypatch, capsys):
+    columns = [Column("system", [Cell("raw")])]
+    for number in range(9):
+        columns.append(Column(f"measure{number}", [Cell(".1")], numeric=True))
+    table = Table([], columns, [])
+    for err in (True, False):
+        stream = module.sys.stderr if err else module.sys.stdout
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+        monkeypatch.setenv("COLUMNS", "60")
+        monkeypatch.setenv("TERM", "dumb")
+        module.show(table, err=err)
+        told = capsys.readouterr()
+        shown = told.err if err else told.out
+        assert (told.out if err else told.err) == ""
+        assert shown.count("system") > 1  # blocks
+        module.show(table, "csv", err=err)
+        told = capsys.readouterr()
+        assert (told.err if err else told.out) == table.written("csv")
+
+
 @pytest.mark.parametrize("err", [True, False])
 @pytest.mark.parametrize(
     "counts", [{"calls": 1}, {"unanswered": 1}, {"failures": 1}, {"known": 1, "worth": 0.5}]
@@ -504,6 +400,36 @@ def test_an_account_is_printed_with_what_it_is_about(capsys, err, counts):
     assert shown.startswith("\nLLM ledger (of this command)")
     assert "answer" in shown
     assert (text.out if err else text.err) == ""
+
+
+@pytest.mark.parametrize(
+    ("counted", "shown"),
+    [
+        ({"known": 24, "cost": 0.0, "worth": None}, False),
+        ({"known": 24, "worth": 0.5}, True),
+        ({"calls": 2, "cost": None}, True),
+        ({"calls": 2, "cost": 0.25}, True),
+        ({"failures": 1}, True),
+    ],
+)
+def test_no_ledger_where_nothing_was_asked_or_paid(counted, shown, capsys):
+    ledger = Ledger()
+    ledger.count("answer", "m", **counted)
+    print_ledger(ledger)
+    assert ("LLM ledger" in capsys.readouterr().out) is shown
+
+
+def test_no_account_is_printed_where_all_was_free(capsys):
+    ledger = Ledger()
+    ledger.count("answer", "m", known=4)
+    module.print_ledger(ledger)
+    assert capsys.readouterr() == ("", "")
+    ledger.count("respond", "m", known=1, worth=0.25)
+    module.print_ledger(ledger, " (here)")
+    shown = capsys.readouterr().out
+    assert shown.startswith("\nLLM ledger (here)\n")
+    assert "answer" in shown
+    assert "respond" in shown
 
 
 @pytest.mark.parametrize("err", [True, False])
@@ -523,3 +449,23 @@ def test_a_judge_that_a_system_asked_is_told(tmp_path, capsys, err):
     assert (beside_results.out, "circular: gpt-4o" in beside_results.err) == ("", True)
     tell_circular(["openai:other"], [str(tmp_path / "mine")])
     assert capsys.readouterr().err == ""
+
+
+def test_each_run_that_asked_its_judge_is_told(monkeypatch, capsys):
+    asked = []
+
+    def asked_by(paths):
+        asked.append(list(paths))
+        return {}
+
+    monkeypatch.setattr("pyterrier_ikat.show.ledgers.asked_by", asked_by)
+    monkeypatch.setattr("pyterrier_ikat.show.ledgers.circular", lambda *args: ["one", "two"])
+    module.tell_circular(["m"], ["a", "b"], err=False)
+    assert (asked, capsys.readouterr().out) == ([["a", "b"]], "one\ntwo\n")
+
+
+def test_the_package_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "pyterrier_ikat", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.split()[-1]) == (0, ikat.__version__)

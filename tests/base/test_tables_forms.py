@@ -18,6 +18,7 @@ from pyterrier_ikat.tables import (
     format_score,
     mark_best,
     of_frame,
+    without_levels,
     wrapped,
 )
 
@@ -399,3 +400,29 @@ def test_a_zero_is_known_and_a_number_may_be_a_title():
     assert "tab:top-10" in Table([], table.columns, [], "Top 10").latex()
     wide = latex_of(Column("x" * 99, [Cell("x")]))
     assert wide.startswith("% \\usepackage{booktabs}\n% This table may be wider")
+
+
+def test_no_decimals_and_no_texts_are_numbers_too():
+    frame = pd.DataFrame({"cost": [1234.4], "nDCG": [0.25]})
+    assert cells_of(of_frame(frame, decimals={"cost": 0})) == [["1,234"], [".2500"]]
+    assert cells_of(of_frame(frame, decimals={"cost": 2, "nDCG": 1})) == [["1,234.40"], ["0.2"]]
+    assert cells_of(of_frame(frame, decimals=1)) == [["1234.4"], [".2"]]
+    names = pd.DataFrame({"name": ["x"], "n": [1]})
+    for texts, numeric in ((0, [True, True]), (1, [False, True]), (2, [False, False])):
+        assert [column.numeric for column in of_frame(names, texts=texts).columns] == numeric
+
+
+def test_a_note_on_fonts_alone_leaves_a_text_bare():
+    table = Table([], [Column("a", [Cell("x")])], [MARKS_NOTE])
+    assert table.text() == "a\nx\n"
+    assert table.markdown().endswith(f"| x |\n\n{MARKS_NOTE}\n")
+
+
+def test_a_level_of_two_digits_is_one_level():
+    columns = [Column(title, []) for title in ("P(rel=10)@5", "R(rel=1)@5", "AP(rel=10)")]
+    shorter, sentences = without_levels(columns)
+    assert [column.title for column in shorter] == ["P@5", "R@5", "AP"]
+    assert sentences == [
+        "P@5, AP: relevant from grade 10 on.",
+        "R@5: relevant from grade 1 on.",
+    ]

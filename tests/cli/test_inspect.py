@@ -7,6 +7,7 @@ from importlib import import_module
 from types import SimpleNamespace
 
 import pytest
+from command_results import succeeded, words_of
 
 from pyterrier_ikat.cli.inspect import (
     _as_table,
@@ -21,6 +22,8 @@ from pyterrier_ikat.methods import METHODS, TABLES, methods_of
 from pyterrier_ikat.methods.catalogue import calls_per_turn, origin, published_scores
 
 CATALOGUE = import_module("pyterrier_ikat.methods.catalogue")
+
+
 MINE = '''
 import pyterrier as pt
 import pyterrier_ikat as ikat
@@ -42,11 +45,6 @@ def other(retriever):
 def path(tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     return tmp_path / "mine.py"
-
-
-def words(result):
-    assert result.exit_code == 0, result.output
-    return " ".join(result.output.split())
 
 
 def lines_of(entry):
@@ -76,7 +74,7 @@ def test_data_sets_outputs_and_turn_lists_are_listed(call):
 def test_the_methods_are_counted_by_their_origin(call):
     counts = Counter(origin(entry) for entry in METHODS.values())
     papers = {entry.paper for entry in METHODS.values() if origin(entry) == "papers"}
-    assert words(call("methods")).endswith(
+    assert words_of(call("methods")).endswith(
         f"{len(METHODS)} methods: {counts['papers']} from {len(papers)} papers, "
         f"{counts['organisers']} baselines of the organisers, {counts['ours']} of ours. "
         "`ikat methods NAME` shows one, and its arguments."
@@ -84,7 +82,7 @@ def test_the_methods_are_counted_by_their_origin(call):
 
 
 def test_a_file_lists_its_methods(call, path):
-    shown = words(call("methods", path))
+    shown = words_of(call("methods", path))
     end = f"2 methods. `ikat methods {path}:NAME` shows one, and its arguments."
     assert shown == f"ours mine without a paper other {end}"
     [header, *rows] = csv.reader(io.StringIO(call("methods", path, "--format", "csv").stdout))
@@ -103,19 +101,33 @@ def test_the_models_of_papers_are_in_the_table(call):
     assert row["models"] == ", ".join(models)
 
 
-def test_one_of_a_file_is_described(call, path):
-    shown = words(call("methods", f"{path}:mine"))
-    assert shown.startswith("mine: ours Asks n times. Then it searches. ")
-    assert "ikat.Answer(llm) >> retriever" in shown
-    assert f"Arguments: n=3; give others as {path}:mine:n=3." in shown or "mine:n=3." in shown
-    assert "Needs llm, retriever" in shown
-    assert "`ikat methods" not in shown
+def test_methods_and_datasets_are_listed_and_a_method_described(call, monkeypatch):
+    listed = call("methods").stdout
+    indented = [line for line in listed.splitlines() if line.startswith("  ")]
+    assert sorted(" ".join(indented).split()) == sorted(METHODS)
+    shown = " ".join(call("methods", "aqd_a").output.split())
+    assert "ikat.RerankAgainst(reranker, 'qanswer')" in shown
+    assert "nDCG@5 .6826" in shown
+    assert "ad_llama-depth=100" in call("methods", "ad_llama:depth=100").output
+    monkeypatch.setattr(
+        import_module("pyterrier_ikat.methods.catalogue"),
+        "calls_per_turn",
+        lambda entry: ("1", "5"),
+    )
+    table = call("methods", "--format", "csv").output
+    first_cells = [line.partition(",")[0] for line in table.splitlines()]
+    assert [name for name in first_cells if name in METHODS] == list(METHODS)
+    assert {"ikat:sample", "ikat:2023-mini", "--turns irlab-2024"} <= set(
+        call("datasets").output.splitlines()
+    )
 
 
 def test_methods_stand_below_their_papers_in_order():
     entries = [
-        SimpleNamespace(paper=paper, name=name)
-        for paper, name in [("B", "b2"), ("", "none"), ("A", "a"), ("B", "b1")]
+        SimpleNamespace(paper="B", name="b2"),
+        SimpleNamespace(paper="", name="none"),
+        SimpleNamespace(paper="A", name="a"),
+        SimpleNamespace(paper="B", name="b1"),
     ]
     lines = [line.strip() for line in list_methods(entries)]
     plain = [line.replace("\x1b[1m", "").replace("\x1b[36m", "") for line in lines]
@@ -127,6 +139,42 @@ def test_methods_stand_below_their_papers_in_order():
         "A",
         "a",
     ]
+
+
+def test_a_list_is_indented_and_its_table_explained():
+    entries = [METHODS["aqd_a"], METHODS["raw"]]
+    named = [line for line in list_methods(entries) if "aqd_a" in line]
+    assert named[0].replace("\x1b[36m", "").startswith("  aqd_a")
+    [note] = _as_table(entries).notes
+    assert note == "llm_calls, queries: per turn; s is the number of chosen statements."
+
+
+def test_origins_are_counted_apart(monkeypatch):
+    papers = ["A", "B", "A", "", "", "", "", "", ""]
+    kinds = ["papers"] * 3 + ["organisers"] * 2 + ["ours"] * 4
+    origins = iter(kinds * 2)
+    monkeypatch.setattr(CATALOGUE, "origin", lambda entry: next(origins))
+    text = _origins([SimpleNamespace(paper=paper) for paper in papers])
+    assert text == ": 3 from 2 papers, 2 baselines of the organisers, 4 of ours"
+
+
+@pytest.mark.parametrize(("form", "begins"), [("markdown", "|"), ("latex", "%"), ("csv", "name,")])
+def test_one_method_is_a_table_in_other_forms(call, form, begins):
+    done = call("methods", "raw", "--format", form)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(begins)
+
+
+# A method
+
+
+def test_one_of_a_file_is_described(call, path):
+    shown = words_of(call("methods", f"{path}:mine"))
+    assert shown.startswith("mine: ours Asks n times. Then it searches. ")
+    assert "ikat.Answer(llm) >> retriever" in shown
+    assert f"Arguments: n=3; give others as {path}:mine:n=3." in shown or "mine:n=3." in shown
+    assert "Needs llm, retriever" in shown
+    assert "`ikat methods" not in shown
 
 
 @pytest.mark.parametrize("name", ["raw", "aqd_a", "rtg", "mq4cs", "llama10", "ad_llama"])
@@ -178,8 +226,13 @@ def described(monkeypatch, **changes):
     }
     monkeypatch.setattr("pyterrier_ikat.methods.methods_of", lambda system: [])
     monkeypatch.setattr(CATALOGUE, "published_scores", lambda entry: {})
-    lines = describe(SimpleNamespace(**facts | changes))
-    return [line if ">>" in line else " ".join(line.split()) for line in lines if line]
+    lines = []
+    for line in describe(SimpleNamespace(**facts | changes)):
+        if ">>" not in line:
+            line = " ".join(line.split())
+        if line:
+            lines.append(line)
+    return lines
 
 
 @pytest.mark.parametrize(
@@ -209,20 +262,12 @@ def test_arguments_are_given_to_the_original_method(monkeypatch):
         assert arguments == f"Arguments: n=3, depth=100; give others as {name}:n=3."
 
 
-def test_a_list_is_indented_and_its_table_explained():
-    entries = [METHODS["aqd_a"], METHODS["raw"]]
-    named = [line for line in list_methods(entries) if "aqd_a" in line]
-    assert named[0].replace("\x1b[36m", "").startswith("  aqd_a")
-    [note] = _as_table(entries).notes
-    assert note == "llm_calls, queries: per turn; s is the number of chosen statements."
-
-
 def test_published_scores_have_their_table(monkeypatch):
     monkeypatch.setattr(CATALOGUE, "calls_per_turn", lambda entry: ("1", "1"))
     for number, turns in ((1, 1), (2, 326), (3, None)):
         table = SimpleNamespace(turns=turns, paper=f"Paper {number}", qrels="NIST")
         monkeypatch.setitem(TABLES, f"t{number}", table)
-    facts = {f"t{number}": {"nDCG@5": 0.25, "P@1": 1.0} for number in (1, 2, 3)}
+    facts = dict.fromkeys(("t1", "t2", "t3"), {"nDCG@5": 0.25, "P@1": 1.0})
     described(monkeypatch)
     monkeypatch.setattr(CATALOGUE, "published_scores", lambda entry: facts)
     entry = SimpleNamespace(
@@ -236,6 +281,17 @@ def test_published_scores_have_their_table(monkeypatch):
         f"Paper 2 (326 turns, NIST): {scores}",
         f"Paper 3 (an unknown number of turns, NIST): {scores}",
     ]
+
+
+def test_a_users_method_is_described_with_any_repr_of_stages(call, tmp_path):
+    (tmp_path / "my.py").write_text(
+        "import pyterrier as pt\n\n\ndef gate():\n    return pt.Transformer.identity()\n"
+    )
+    shown = succeeded(call("methods", f"{tmp_path / 'my.py'}:gate")).output
+    assert "<pyterrier.transformer.IdentityTransformer object>\n\nNeeds nothing." in shown
+
+
+# The stages of a method
 
 
 @pytest.mark.parametrize(
@@ -252,6 +308,29 @@ def test_published_scores_have_their_table(monkeypatch):
 )
 def test_each_stage_has_a_line(expression, lines):
     assert one_stage_per_line(expression).splitlines() == lines
+
+
+def test_a_long_stage_goes_on_further_to_the_right():
+    stage = f"ikat.Respond({', '.join(f'option_{number}={number}' for number in range(9))})"
+    first, second, *rest = one_stage_per_line(f"a >> {stage}").splitlines()
+    assert (first, second[:17]) == ("a", ">> ikat.Respond(o")
+    assert rest
+    assert all(line.startswith("  option_") for line in rest)
+    assert max(map(len, (first, second, *rest))) <= 80
+
+
+def without_layout(expression):
+    return "".join(expression.split()).replace(",)", ")")
+
+
+def test_an_expression_over_several_lines_is_the_same_expression():
+    for name, method in METHODS.items():
+        shown = one_stage_per_line(method.expression)
+        assert without_layout(shown) == without_layout(method.expression)
+        compile(f"({shown})", name, "eval")
+
+
+# ikat report
 
 
 def test_a_report_gets_each_option(monkeypatch, call, sample_index):
@@ -273,28 +352,3 @@ def test_a_report_gets_each_option(monkeypatch, call, sample_index):
     assert made.pop() == ((["a"], "d"), options | expected)
     call("report", "a", "--index", sample_index, "--out", "r.html")
     assert made.pop()[1]["texts"] is not None
-
-
-def test_a_long_stage_goes_on_further_to_the_right():
-    stage = f"ikat.Respond({', '.join(f'option_{number}={number}' for number in range(9))})"
-    first, second, *rest = one_stage_per_line(f"a >> {stage}").splitlines()
-    assert (first, second[:17]) == ("a", ">> ikat.Respond(o")
-    assert rest
-    assert all(line.startswith("  option_") for line in rest)
-    assert max(map(len, (first, second, *rest))) <= 80
-
-
-@pytest.mark.parametrize(("form", "begins"), [("markdown", "|"), ("latex", "%"), ("csv", "name,")])
-def test_one_method_is_a_table_in_other_forms(call, form, begins):
-    done = call("methods", "raw", "--format", form)
-    assert done.exit_code == 0, done.output
-    assert done.stdout.startswith(begins)
-
-
-def test_origins_are_counted_apart(monkeypatch):
-    papers = ["A", "B", "A", "", "", "", "", "", ""]
-    kinds = ["papers"] * 3 + ["organisers"] * 2 + ["ours"] * 4
-    origins = iter(kinds * 2)
-    monkeypatch.setattr(CATALOGUE, "origin", lambda entry: next(origins))
-    text = _origins([SimpleNamespace(paper=paper) for paper in papers])
-    assert text == ": 3 from 2 papers, 2 baselines of the organisers, 4 of ours"
