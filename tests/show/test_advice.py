@@ -61,53 +61,6 @@ def test_real_turns_are_compared_as_in_plain_python(ikat_data, tmp_path):
     assert "nothing on quality" in str(found)
 
 
-class Priced(Backend):
-    """A model whose calls take 1,000 tokens in and 100 out."""
-
-    model = "priced"
-    identity = {"provider": "fake", "model": "priced", "params": {}}
-
-    def complete(self, requests):
-        tokens = {"prompt_tokens": 1000, "completion_tokens": 100}
-        reply = Reply("green tea", self.model, finish_reason="stop", **tokens)
-        return [reply for _ in requests]
-
-
-def test_nothing_is_compared_to_the_depth_0():
-    with pytest.raises(ikat.UsageError, match="depth=0: give 1 or more"):
-        ikat.advise(pd.DataFrame({"qid": ["1_1"], "query": ["tea"]}), ["raw"], depth=0)
-
-
-def test_the_price_of_a_turn_is_beside_the_agreement():
-    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea?", "green tea"]})
-    find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
-    llm = LLM(Priced(), budget=Budget(price_in=1.0, price_out=10.0))
-    found = ikat.advise(turns, {"raw": find, "rewrite": ikat.Rewrite(llm) >> find}, first=1)
-    assert found.systems.values.tolist() == [["raw", 0.0], ["rewrite", pytest.approx(0.002)]]
-    assert found.pairs.values.tolist() == [["raw", "rewrite", 0.5, 0.5]]
-    assert found.turns == ["1_1"]
-    with pytest.raises(UsageError, match="1 system: give two or more"):
-        ikat.advise(turns, {"raw": find})
-
-
-def test_a_saved_chat_is_a_log(tmp_path):
-    chat = Chat(
-        pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0)),
-        ["I avoid caffeine."],
-        out=tmp_path / "chat",
-    )
-    for said in ("Which tea may I drink?", "tea"):
-        chat.say(said)
-    find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
-    found = ikat.advise(
-        tmp_path / "chat", {"find": find, "tea": find >> pt.apply.docno(lambda row: "tea")}
-    )
-    assert (found.pairs["overlap"].tolist(), found.turns) == (
-        [0.5],
-        [f"{chat.number}_1", f"{chat.number}_2"],
-    )
-
-
 def finding(**passages):
     """A system that finds these passages, best first, of each turn; ``_`` stands for a blank."""
 
@@ -183,9 +136,70 @@ def test_advice_is_by_default_on_ten_passages_and_twenty_turns():
     assert ikat.advise(turns, systems, depth=12).pairs["overlap"].item() == pytest.approx(10 / 12)
 
 
+def test_nothing_is_compared_to_the_depth_0():
+    with pytest.raises(ikat.UsageError, match="depth=0: give 1 or more"):
+        ikat.advise(pd.DataFrame({"qid": ["1_1"], "query": ["tea"]}), ["raw"], depth=0)
+
+
 def test_a_single_system_has_nothing_to_be_compared_with():
     with pytest.raises(UsageError, match="1 system: give two or more"):
         ikat.advise(TEA, {"one": finding(tea="a")})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_turns_go_by_the_mean_of_all_pairs_in_the_order_given():
+    """Of tea two of three systems agree; of milk all three have a half in common."""
+    first = finding(tea="a b", milk="a b")
+    second = finding(tea="a b", milk="a c")
+    third = finding(tea="x y", milk="a d")
+    advice = ikat.advise(TEA[:2], {"c": first, "b": second, "a": third})
+    assert advice.pairs[["system", "other"]].values.tolist() == [["c", "b"], ["c", "a"], ["b", "a"]]
+    assert list(advice.turns) == ["1_1", "1_2"]  # 1/3 and 1/3, in the order of the turns
+    fourth = finding(tea="a b", milk="e f")
+    advice = ikat.advise(TEA[:2], {"c": first, "b": second, "a": third, "d": fourth})
+    assert list(advice.turns) == ["1_2", "1_1"]  # 1.5 / 6 and 3 / 6 in common
+
+
+def test_a_saved_chat_is_a_log(tmp_path):
+    chat = Chat(
+        pt.apply.generic(lambda rows: rows.assign(docno="tea", score=1.0, rank=0)),
+        ["I avoid caffeine."],
+        out=tmp_path / "chat",
+    )
+    for said in ("Which tea may I drink?", "tea"):
+        chat.say(said)
+    find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
+    found = ikat.advise(
+        tmp_path / "chat", {"find": find, "tea": find >> pt.apply.docno(lambda row: "tea")}
+    )
+    assert (found.pairs["overlap"].tolist(), found.turns) == (
+        [0.5],
+        [f"{chat.number}_1", f"{chat.number}_2"],
+    )
+
+
+class Priced(Backend):
+    """A model whose calls take 1,000 tokens in and 100 out."""
+
+    model = "priced"
+    identity = {"provider": "fake", "model": "priced", "params": {}}
+
+    def complete(self, requests):
+        tokens = {"prompt_tokens": 1000, "completion_tokens": 100}
+        reply = Reply("green tea", self.model, finish_reason="stop", **tokens)
+        return [reply for _ in requests]
+
+
+def test_the_price_of_a_turn_is_beside_the_agreement():
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea?", "green tea"]})
+    find = pt.apply.generic(lambda rows: rows.assign(docno=rows["query"], score=1.0, rank=0))
+    llm = LLM(Priced(), budget=Budget(price_in=1.0, price_out=10.0))
+    found = ikat.advise(turns, {"raw": find, "rewrite": ikat.Rewrite(llm) >> find}, first=1)
+    assert found.systems.values.tolist() == [["raw", 0.0], ["rewrite", pytest.approx(0.002)]]
+    assert found.pairs.values.tolist() == [["raw", "rewrite", 0.5, 0.5]]
+    assert found.turns == ["1_1"]
+    with pytest.raises(UsageError, match="1 system: give two or more"):
+        ikat.advise(turns, {"raw": find})
 
 
 def test_a_price_is_of_compared_turns_and_what_is_known(tmp_path):
@@ -205,20 +219,6 @@ def test_a_price_is_of_compared_turns_and_what_is_known(tmp_path):
     assert costs[0] == 0.0
     assert pd.isna(costs[1])
     llm.close()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_turns_go_by_the_mean_of_all_pairs_in_the_order_given():
-    """Of tea two of three systems agree; of milk all three have a half in common."""
-    first = finding(tea="a b", milk="a b")
-    second = finding(tea="a b", milk="a c")
-    third = finding(tea="x y", milk="a d")
-    advice = ikat.advise(TEA[:2], {"c": first, "b": second, "a": third})
-    assert advice.pairs[["system", "other"]].values.tolist() == [["c", "b"], ["c", "a"], ["b", "a"]]
-    assert list(advice.turns) == ["1_1", "1_2"]  # 1/3 and 1/3, in the order of the turns
-    fourth = finding(tea="a b", milk="e f")
-    advice = ikat.advise(TEA[:2], {"c": first, "b": second, "a": third, "d": fourth})
-    assert list(advice.turns) == ["1_2", "1_1"]  # 1.5 / 6 and 3 / 6 in common
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -54,10 +54,10 @@ def test_costs_have_bars_of_deviations_and_say_what_was_cached():
     table = pd.DataFrame(
         {"name": ["a$b", "c"], "nDCG@5": [0.25, 0.5], "nDCG@5 std": [0.1, None], "turns": [1, 1]}
     )
-    spent = Ledger()
-    spent.count("x", "m", calls=2, known=3, prompt_tokens=10, completion_tokens=5, cost=0.5)
-    spent.count("y", "m", calls=1, known=1, prompt_tokens=None, completion_tokens=5, cost=0.5)
-    axes = plot_cost(table, {"a$b": spent, "c": Ledger()})
+    ledger = Ledger()
+    ledger.count("x", "m", calls=2, known=3, prompt_tokens=10, completion_tokens=5, cost=0.5)
+    ledger.count("y", "m", calls=1, known=1, prompt_tokens=None, completion_tokens=5, cost=0.5)
+    axes = plot_cost(table, {"a$b": ledger, "c": Ledger()})
     assert [bool(container.has_yerr) for container in axes.containers] == [True, False]
     assert bars(axes.containers[0]) == [pytest.approx(0.1)]
     assert axes.get_ylabel() == "mean nDCG@5 of 1 turn"
@@ -65,25 +65,25 @@ def test_costs_have_bars_of_deviations_and_say_what_was_cached():
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == [r"a\$b (and 4 cached)", "c"]
     with pytest.raises(DataError, match="a.b has unknown tokens"):
-        plot_cost(table, {"a$b": spent, "c": Ledger()}, against="tokens")
+        plot_cost(table, {"a$b": ledger, "c": Ledger()}, against="tokens")
 
 
 def test_a_cost_is_of_all_stages_in_the_amount_that_is_asked():
     table = pd.DataFrame({"name": ["a", "b"], "nDCG@5": [0.25, 0.5], "turns": [4, 4]})
-    spent = Ledger()
-    spent.count("x", "m", calls=2, prompt_tokens=10, completion_tokens=5, cost=0.5)
-    spent.count("y", "m", calls=1, prompt_tokens=1, completion_tokens=2, cost=0.25)
+    ledger = Ledger()
+    ledger.count("x", "m", calls=2, prompt_tokens=10, completion_tokens=5, cost=0.5)
+    ledger.count("y", "m", calls=1, prompt_tokens=1, completion_tokens=2, cost=0.25)
     for against, amount, words in (
         ("calls", 3, "LLM calls"),
         ("tokens", 18, "tokens to and from the LLM"),
         ("cost", 0.75, "cost (USD)"),
     ):
-        axes = plot_cost(table, {"a": spent, "b": Ledger()}, against=against)
+        axes = plot_cost(table, {"a": ledger, "b": Ledger()}, against=against)
         assert [box[0].get_xdata().item() for box in axes.containers] == [amount, 0]
         assert [box[0].get_ydata().item() for box in axes.containers] == [0.25, 0.5]
         assert (axes.get_xlabel(), axes.get_ylabel()) == (words, "mean nDCG@5 of 4 turns")
     own = axes_for(width=3)
-    assert plot_cost(table, {"a": spent, "b": Ledger()}, ax=own) is own
+    assert plot_cost(table, {"a": ledger, "b": Ledger()}, ax=own) is own
 
 
 def test_a_cost_is_plotted_below_the_highest_score():
@@ -139,17 +139,17 @@ def test_a_cost_without_scores_is_refused_before_it_is_drawn(table, message):
 
 def test_a_cost_that_cannot_be_plotted_is_refused():
     table = pd.DataFrame({"name": ["a", "b"], "nDCG@5": [0.25, 0.5], "turns": [4, 4]})
-    spent = Ledger()
-    spent.count("x", "m", calls=2, cost=0.5)
+    ledger = Ledger()
+    ledger.count("x", "m", calls=2, cost=0.5)
     with pytest.raises(DataError, match="no score nDCG@5 of a, b: plot another measure"):
-        plot_cost(table.assign(**{"nDCG@5": [None, None]}), {"a": spent, "b": spent})
+        plot_cost(table.assign(**{"nDCG@5": [None, None]}), {"a": ledger, "b": ledger})
     with pytest.raises(DataError, match="system b has no ledger among those of a, c"):
-        plot_cost(table, {"a": spent, "c": spent})
+        plot_cost(table, {"a": ledger, "c": ledger})
     with pytest.raises(UsageError, match="no column AP"):
-        plot_cost(table, {"a": spent, "b": spent}, measure="AP")
+        plot_cost(table, {"a": ledger, "b": ledger}, measure="AP")
     for against in ("x", "known"):
         with pytest.raises(UsageError, match=f"against='{against}' is unknown"):
-            plot_cost(table, {"a": spent, "b": spent}, against=against)
+            plot_cost(table, {"a": ledger, "b": ledger}, against=against)
 
 
 def test_a_single_group_of_a_single_run_is_drawn():
@@ -176,6 +176,15 @@ def test_every_plot_draws_on_the_axes_it_is_given_and_opens_none(plot):
     assert pyplot.get_fignums() == [given.figure.number]
 
 
+def test_styles_differ_for_many_systems():
+    styles = line_styles()
+    first = [next(styles) for _ in range(168)]
+    assert len(set(first)) == 168
+    assert next(styles) == first[0]
+    colours, markers, lines = zip(*first, strict=True)
+    assert (len(set(colours)), len(set(markers)), len(set(lines))) == (14, 8, 3)
+
+
 def drawn():
     return plot_breakdown(breakdown({"QR": figures(1, 0.5)}))
 
@@ -191,22 +200,6 @@ def test_saved_plot_keeps_its_text_and_is_always_the_same_file(tmp_path):
     with pytest.raises(UsageError, match=r"plot.docx: a plot is saved as .svg, .pdf, .png"):
         save_plot(drawn(), tmp_path / "plot.docx")
     assert not (tmp_path / "plot.docx").exists()
-
-
-def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    monkeypatch.delattr(matplotlib, "pyplot", raising=False)
-    with pytest.raises(UsageError, match=r"pip install pyterrier_ikat\[plots\]"):
-        drawn()
-
-
-def test_styles_differ_for_many_systems():
-    styles = line_styles()
-    first = [next(styles) for _ in range(168)]
-    assert len(set(first)) == 168
-    assert next(styles) == first[0]
-    colours, markers, lines = zip(*first, strict=True)
-    assert (len(set(colours)), len(set(markers)), len(set(lines))) == (14, 8, 3)
 
 
 def test_plots_are_saved_by_the_ending_of_their_name(tmp_path):
@@ -240,3 +233,10 @@ def test_a_plot_for_a_paper_has_no_date(tmp_path):
     axes = axes_for(width=3)
     assert b"/CreationDate" not in save_plot(axes, tmp_path / "a.pdf").read_bytes()
     assert b"dc:date" not in save_plot(axes, tmp_path / "a.svg").read_bytes()
+
+
+def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    monkeypatch.delattr(matplotlib, "pyplot", raising=False)
+    with pytest.raises(UsageError, match=r"pip install pyterrier_ikat\[plots\]"):
+        drawn()

@@ -27,11 +27,8 @@ from pyterrier_ikat.show.report.material import Material, RunData
 from pyterrier_ikat.study.compare import Results
 
 TURNS = ["1-1_1", "1-2_1", "2-1_1"]
-
 QRELS = pd.DataFrame({"qid": TURNS, "docno": ["a", "a", "b"], "label": [2, 1, 0]})
-
 ONE = ranking(list(product(TURNS, "xyza", [1.0])))
-
 TWO = ranking(list(product(TURNS[:2], "ab", [1.0])))
 
 

@@ -22,9 +22,7 @@ TURNS = ["1-1_1", "1-1_2", "2-1_1", "2-1_2"]
 # the rank of the relevant passage `yes` in each run and turn; 0 where it isn't found. The last turn
 # is not judged.
 RANKS = {"low": [2, 4, 1, 1], "high": [1, 4, 2, 1], "lost": [4, 1, 0, 1]}
-
 QUERIES = {"low": "a green tea", "high": "A tea, with fresh mint", "lost": "coffee"}
-
 LABELS = pd.DataFrame({"qid": TURNS[:3], "docno": "yes", "label": [4, 2, 3]})
 
 

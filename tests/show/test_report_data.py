@@ -27,14 +27,11 @@ PASSAGES = [
     ListedPassage(3, "a", None, "Tea is", "hot", label=2),
     ListedPassage(4, "a", 1.0, "Tea is", "cold"),
 ]
-
 MESSAGES = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Tea?"}]
-
 CALLS = [
     Call("rewrite", "rewrite", MESSAGES, "Which tea?"),
     Call("answer", "generate", MESSAGES[1:], "Be brief.", failed=True),
 ]
-
 STEP = ShownStep(
     title="Turn 1",
     facts="2 s",
@@ -48,7 +45,6 @@ STEP = ShownStep(
     found="4 passages",
     calls=CALLS,
 )
-
 UNITS = [
     Unit(
         "1_1",
@@ -63,7 +59,6 @@ UNITS = [
     ),
     Unit("1_2", 2, [Side([ShownStep()]), Side([])]),
 ]
-
 MEASURES = [ShownMeasure("P@1"), ShownMeasure("cost", 2, -1, share=False)]
 
 
@@ -149,6 +144,19 @@ def test_turns_have_each_text_once_and_nothing_that_is_empty():
     assert second == {"name": "1_2", "sides": [{"steps": [{}]}, {}]}
 
 
+def test_groups_follow_each_other_in_overview_and_turns():
+    both = content(groups=[Group("1", UNITS), Group("2", [Unit("2_1", 1, [None, None])])])
+    assert len(overview(both)["scores"]) == 3
+    assert [unit["name"] for unit in turns(both)["turns"]] == ["1_1", "1_2", "2_1"]
+
+
+def test_a_label_is_written_as_a_whole_number():
+    step = ShownStep(passages=[ListedPassage(1, "a", None, label=2.0)])
+    page = content(groups=[Group("1", [Unit("1_1", 1, [Side([step])])])])
+    [side] = turns(page)["turns"][0]["sides"]
+    assert json.dumps(side["steps"][0]["passages"][0]) == '{"rank": 1, "text": 0, "label": 2}'
+
+
 def test_what_html_cannot_have_is_replaced_everywhere():
     odd = "a\x00b\ud800"
     assert writable({"x": [odd, (odd, 1)], "y": None}) == {
@@ -168,6 +176,21 @@ def test_what_html_cannot_have_is_replaced_everywhere():
     assert "\ud800" not in page.html
     assert "<b>" not in page.html
     assert json.dumps(page.name) == json.dumps(f"{odd}, <b>")
+
+
+def test_signs_that_a_page_cannot_hold_are_replaced():
+    odd = content(groups=[Group("1", [Unit("1_1", 1, [None], utterance="a\x00b")])])
+    assert turns(odd)["turns"][0]["utterance"] == "a\ufffdb"
+    named = content(names=["a\ud800"])
+    assert "\ud800" not in Report.of(named).html
+
+
+def test_no_text_begins_an_element_or_a_comment_in_a_script():
+    assert in_script(["<!--", "<b>"]) == '["\\u003c!--","\\u003cb>"]'
+
+
+def test_names_in_the_script_of_a_page_are_replaced_too():
+    assert "\\u0000" not in Report.of(content(names=["a\x00"])).html
 
 
 @pytest.mark.parametrize(
@@ -200,31 +223,3 @@ def test_the_best_other_system_is_shown_beside_the_baseline():
     assert shown_first(0.5).first_shown == 0
     assert content().first_shown == 1
     assert content(columns=[ShownMeasure("turns", better=0)], means=[[], []]).first_shown == 1
-
-
-def test_groups_follow_each_other_in_overview_and_turns():
-    both = content(groups=[Group("1", UNITS), Group("2", [Unit("2_1", 1, [None, None])])])
-    assert len(overview(both)["scores"]) == 3
-    assert [unit["name"] for unit in turns(both)["turns"]] == ["1_1", "1_2", "2_1"]
-
-
-def test_signs_that_a_page_cannot_hold_are_replaced():
-    odd = content(groups=[Group("1", [Unit("1_1", 1, [None], utterance="a\x00b")])])
-    assert turns(odd)["turns"][0]["utterance"] == "a\ufffdb"
-    named = content(names=["a\ud800"])
-    assert "\ud800" not in Report.of(named).html
-
-
-def test_no_text_begins_an_element_or_a_comment_in_a_script():
-    assert in_script(["<!--", "<b>"]) == '["\\u003c!--","\\u003cb>"]'
-
-
-def test_names_in_the_script_of_a_page_are_replaced_too():
-    assert "\\u0000" not in Report.of(content(names=["a\x00"])).html
-
-
-def test_a_label_is_written_as_a_whole_number():
-    step = ShownStep(passages=[ListedPassage(1, "a", None, label=2.0)])
-    page = content(groups=[Group("1", [Unit("1_1", 1, [Side([step])])])])
-    [side] = turns(page)["turns"][0]["sides"]
-    assert json.dumps(side["steps"][0]["passages"][0]) == '{"rank": 1, "text": 0, "label": 2}'

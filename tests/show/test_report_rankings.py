@@ -23,7 +23,6 @@ from pyterrier_ikat.show.report.rankings import (
 )
 
 QRELS = pd.DataFrame({"qid": ["1_1", "1_1"], "docno": ["a", "c"], "label": [3, 0]})
-
 ABC = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
 
 
@@ -75,6 +74,50 @@ def test_best_and_used_passages_are_shown_with_their_labels(depth, used, expecte
     ] == expected
 
 
+def test_each_run_has_its_own_used_passages():
+    one = (ABC, {"1_1": {"used": ["a"]}})
+    two = (ABC, {"1_1": {"used": ["b"]}})
+    (of_one, of_two), _ = listed(one, two)
+    assert [passage.used for passage in of_one] == [True, False]
+    assert [passage.used for passage in of_two] == [False, True]
+
+
+def test_passages_stand_by_rank_with_texts_of_frames_first():
+    asked = []
+
+    def load(rows):
+        asked.extend(rows["docno"])
+        return rows.assign(text="loaded " + rows["docno"])
+
+    loader = pt.apply.generic(load)
+    shuffled = ABC.iloc[[2, 0, 1]].assign(text=["own c", None, "own b"])
+    two = ranking([("1_2", "z", 1.0), ("1_1", "c", 1.0)])
+    runs = [RunData("one", shuffled), RunData("two", two)]
+    found, limit, texts = passages_by_turn(runs, QRELS, loader, 3)
+    assert asked == ["a", "z"]
+    assert texts == {"a": "loaded a", "b": "own b", "c": "own c", "z": "loaded z"}
+    assert limit == 120
+    one, other = found["1_1"]
+    assert [(shown.docno, shown.beginning) for shown in one] == [
+        ("a", "loaded a"),
+        ("b", "own b"),
+        ("c", "own c"),
+    ]
+    assert [shown.elsewhere for shown in one] == [[(1, None)], [(1, None)], [(1, 1)]]
+    assert [(shown.docno, shown.elsewhere) for shown in other] == [("c", [(0, 3)])]
+    assert found["1_2"][0] == []
+    assert [shown.label for shown in found["1_2"][1]] == [None]
+    below = [RunData("one", ABC), RunData("two", ranking([("1_1", "c", 1.0)]))]
+    found, limit, texts = passages_by_turn(below, None, None, 1)
+    assert found["1_1"][1][0].elsewhere == [(0, 3)]  # however low it is in the baseline
+    assert (found["1_1"][1][0].label, limit, texts) == (None, 0, {})
+    asked.clear()
+    load_texts(loader, set("hgfedcba"))
+    assert asked == list("abcdefgh")
+    known = pt.apply.generic(lambda rows: 1 / 0)
+    assert load_texts(known, set()) == {}
+
+
 def test_texts_are_cut_at_words_and_the_cut_is_told():
     words = [f"w{number}" for number in range(200)]
     texts = {
@@ -91,6 +134,24 @@ def test_texts_are_cut_at_words_and_the_cut_is_told():
     assert (bare.beginning, bare.rest, limit) == ("", "", 0)
 
 
+def test_a_text_is_split_at_the_words_that_are_always_shown():
+    words = [str(number) for number in range(60)]
+    for count, limit, rest in ((30, 30, ""), (31, 30, " …"), (31, 45, "30"), (46, 45, None)):
+        beginning, further = cut_words(" \n".join(words[:count]), limit)
+        assert beginning == " ".join(words[:30])
+        assert further == (" ".join(words[30:45]) + " …" if rest is None else rest)
+    assert cut_words(" ", 30) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "limit", "beginning", "rest"),
+    [(25, 10, 25, ""), (30, 10, 30, ""), (31, 10, 30, " \u2026"), (32, 31, 30, "w30 \u2026")],
+)
+def test_the_words_that_are_always_shown_are_no_cut(words, limit, beginning, rest):
+    every = [f"w{number}" for number in range(words)]
+    assert cut_words(" ".join(every), limit) == (" ".join(every[:beginning]), rest)
+
+
 @pytest.mark.parametrize(
     ("words", "passages", "limit"), [(100, 10, 120), (100, 125, 45), (32, 800, 30), (0, 0, 120)]
 )
@@ -99,6 +160,14 @@ def test_many_long_passages_are_cut_shorter_but_stay_readable(words, passages, l
     assert (
         word_limit(["word " * words] * passages) == limit
     )  # 125 x 45 x 5 characters are 28,125, 60 words are 37,500
+
+
+def test_texts_that_are_not_shown_do_not_shorten_the_others(monkeypatch):
+    monkeypatch.setattr(rankings, "PASSAGE_CHARACTERS", 800)
+    long = ABC.assign(text="word " * 100)
+    found, limit, texts = passages_by_turn([RunData("one", long)], None, None, 1)
+    assert (limit, len(texts)) == (120, 3)
+    assert passages_by_turn([RunData("one", long)], None, None, 3)[1] == 45
 
 
 def test_texts_come_from_the_loader_and_a_missing_one_errs(sample):
@@ -110,10 +179,23 @@ def test_texts_come_from_the_loader_and_a_missing_one_errs(sample):
         listed((ranking([("1_1", "nowhere:0", 1.0)]),), texts=sample.text_loader())
 
 
+def test_texts_are_those_of_every_run():
+    found = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)])
+    runs = [
+        RunData("bare", found),
+        RunData("one", found[:1].assign(text="Tea.")),
+        RunData("two", found[1:].assign(text="Mint.", rank=0)),
+    ]
+    listed, limit, texts = passages_by_turn(runs, None, None, 2)
+    assert (limit, texts) == (120, {"a": "Tea.", "b": "Mint."})
+    bare, one, two = listed["1_1"]
+    assert [passage.beginning for passage in bare] == ["Tea.", "Mint."]
+    assert [passage.beginning for passage in one] == ["Tea."]
+    assert [passage.beginning for passage in two] == ["Mint."]
+
+
 JUDGED = pd.DataFrame({"qid": ["1_1", "1_1", "1_2"], "docno": ["a", "b", "a"], "label": [1, 1, 1]})
-
 ONE = RunData("one", ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)]))
-
 TWO = RunData("two", ranking([("1_1", "x", 2.0), ("1_1", "a", 1.0), ("1_2", "a", 1.0)]))
 
 
@@ -197,58 +279,39 @@ def test_figures_that_do_not_fit_together_are_an_error(runs, qrels, given, messa
         scores_to_show(runs, qrels, *given)
 
 
-def test_passages_stand_by_rank_with_texts_of_frames_first():
-    asked = []
-
-    def load(rows):
-        asked.extend(rows["docno"])
-        return rows.assign(text="loaded " + rows["docno"])
-
-    loader = pt.apply.generic(load)
-    shuffled = ABC.iloc[[2, 0, 1]].assign(text=["own c", None, "own b"])
-    two = ranking([("1_2", "z", 1.0), ("1_1", "c", 1.0)])
-    runs = [RunData("one", shuffled), RunData("two", two)]
-    found, limit, texts = passages_by_turn(runs, QRELS, loader, 3)
-    assert asked == ["a", "z"]
-    assert texts == {"a": "loaded a", "b": "own b", "c": "own c", "z": "loaded z"}
-    assert limit == 120
-    one, other = found["1_1"]
-    assert [(shown.docno, shown.beginning) for shown in one] == [
-        ("a", "loaded a"),
-        ("b", "own b"),
-        ("c", "own c"),
-    ]
-    assert [shown.elsewhere for shown in one] == [[(1, None)], [(1, None)], [(1, 1)]]
-    assert [(shown.docno, shown.elsewhere) for shown in other] == [("c", [(0, 3)])]
-    assert found["1_2"][0] == []
-    assert [shown.label for shown in found["1_2"][1]] == [None]
-    below = [RunData("one", ABC), RunData("two", ranking([("1_1", "c", 1.0)]))]
-    found, limit, texts = passages_by_turn(below, None, None, 1)
-    assert found["1_1"][1][0].elsewhere == [(0, 3)]  # however low it is in the baseline
-    assert (found["1_1"][1][0].label, limit, texts) == (None, 0, {})
-    asked.clear()
-    load_texts(loader, set("hgfedcba"))
-    assert asked == list("abcdefgh")
-    known = pt.apply.generic(lambda rows: 1 / 0)
-    assert load_texts(known, set()) == {}
+def test_folders_with_and_without_a_name_of_qrels_are_alike():
+    runs = [kept("a", AP=[0.5]), kept("b", qrels="x", AP=[0.25]), kept("c", qrels="x", AP=[1.0])]
+    names, scores = scores_to_show(runs, None, ["1_1"])
+    assert (names, scores) == (["AP"], {"1_1": [[0.5], [0.25], [1.0]]})
+    with pytest.raises(DataError, match="d and b were measured with other qrels"):
+        scores_to_show([*runs, kept("d", qrels="y", AP=[1.0])], None, ["1_1"])
+    wanted = [kept("a", **{"AP(rel=1)": [0.5], "P(rel=1)@1": [1.0]})] * 2
+    assert scores_to_show(wanted, None, ["1_1"], ["P@1"])[0] == ["P(rel=1)@1"]
 
 
-def test_a_text_is_split_at_the_words_that_are_always_shown():
-    words = [str(number) for number in range(60)]
-    for count, limit, rest in ((30, 30, ""), (31, 30, " …"), (31, 45, "30"), (46, 45, None)):
-        beginning, further = cut_words(" \n".join(words[:count]), limit)
-        assert beginning == " ".join(words[:30])
-        assert further == (" ".join(words[30:45]) + " …" if rest is None else rest)
-    assert cut_words(" ", 30) == ("", "")
+def test_folders_scores_are_in_the_order_of_the_first():
+    runs = [kept("one", AP=[0.5], RR=[0.25]), kept("two", RR=[0.75], P=[0.0], AP=[1.0])]
+    names, scores = scores_to_show(runs, None, ["1_1"])
+    assert (names, scores) == (["AP", "RR"], {"1_1": [[0.5, 0.25], [1.0, 0.75]]})
 
 
-@pytest.mark.parametrize(
-    ("words", "limit", "beginning", "rest"),
-    [(25, 10, 25, ""), (30, 10, 30, ""), (31, 10, 30, " \u2026"), (32, 31, 30, "w30 \u2026")],
-)
-def test_the_words_that_are_always_shown_are_no_cut(words, limit, beginning, rest):
-    every = [f"w{number}" for number in range(words)]
-    assert cut_words(" ".join(every), limit) == (" ".join(every[:beginning]), rest)
+def test_runs_of_another_form_or_collection_are_told():
+    other = RunData("odd", ranking([("1_1", "z", 1.0)]))
+    with pytest.warns(NotJudgedWarning, match="^run odd: none of its 1 passage is judged"):
+        names, scores = scores_to_show([ONE, other], JUDGED, ["1_1"], ["P@1"])
+    assert scores == {"1_1": [[1.0], [0.0]]}
+    form = RunData("form", ranking([("1_1", "A", 1.0), ("1_1", "B", 1.0)]))
+    with pytest.raises(DataError, match="run form: its passages are like 'A', the judged ones"):
+        scores_to_show([form], JUDGED, ["1_1"], ["P@1"])
+
+
+def test_measures_are_those_of_folders_and_then_the_tracks():
+    assert measures_to_show([ONE], ["AP", nDCG @ 3]) == as_measures("AP, nDCG@3")
+    own = RunData("x", ONE.results, scores=pd.DataFrame({"qid": ["1_1"], "RR(rel=1)": [1.0]}))
+    odd = RunData("y", ONE.results, scores=pd.DataFrame({"qid": [], "mine": [], "nDCG@5": []}))
+    names = [label(measure) for measure in measures_to_show([ONE, own, odd])]
+    assert names[:3] == ["RR(rel=1)", "nDCG@5", "nDCG@3"]
+    assert len(names) == 1 + len(TRACK_2023)
 
 
 def test_scored_turns_are_those_that_folders_were_asked():
@@ -266,69 +329,3 @@ def test_scored_turns_are_those_that_folders_were_asked():
     assert judged_to_show([asked], None, ["1_1"]) == (None, [])
     with pytest.raises(DataError, match="the qrels have turns like none at all"):
         judged_to_show([TWO], judged[:0], ["1_1"])
-
-
-def test_measures_are_those_of_folders_and_then_the_tracks():
-    assert measures_to_show([ONE], ["AP", nDCG @ 3]) == as_measures("AP, nDCG@3")
-    own = RunData("x", ONE.results, scores=pd.DataFrame({"qid": ["1_1"], "RR(rel=1)": [1.0]}))
-    odd = RunData("y", ONE.results, scores=pd.DataFrame({"qid": [], "mine": [], "nDCG@5": []}))
-    names = [label(measure) for measure in measures_to_show([ONE, own, odd])]
-    assert names[:3] == ["RR(rel=1)", "nDCG@5", "nDCG@3"]
-    assert len(names) == 1 + len(TRACK_2023)
-
-
-def test_runs_of_another_form_or_collection_are_told():
-    other = RunData("odd", ranking([("1_1", "z", 1.0)]))
-    with pytest.warns(NotJudgedWarning, match="^run odd: none of its 1 passage is judged"):
-        names, scores = scores_to_show([ONE, other], JUDGED, ["1_1"], ["P@1"])
-    assert scores == {"1_1": [[1.0], [0.0]]}
-    form = RunData("form", ranking([("1_1", "A", 1.0), ("1_1", "B", 1.0)]))
-    with pytest.raises(DataError, match="run form: its passages are like 'A', the judged ones"):
-        scores_to_show([form], JUDGED, ["1_1"], ["P@1"])
-
-
-def test_folders_with_and_without_a_name_of_qrels_are_alike():
-    runs = [kept("a", AP=[0.5]), kept("b", qrels="x", AP=[0.25]), kept("c", qrels="x", AP=[1.0])]
-    names, scores = scores_to_show(runs, None, ["1_1"])
-    assert (names, scores) == (["AP"], {"1_1": [[0.5], [0.25], [1.0]]})
-    with pytest.raises(DataError, match="d and b were measured with other qrels"):
-        scores_to_show([*runs, kept("d", qrels="y", AP=[1.0])], None, ["1_1"])
-    wanted = [kept("a", **{"AP(rel=1)": [0.5], "P(rel=1)@1": [1.0]})] * 2
-    assert scores_to_show(wanted, None, ["1_1"], ["P@1"])[0] == ["P(rel=1)@1"]
-
-
-def test_texts_that_are_not_shown_do_not_shorten_the_others(monkeypatch):
-    monkeypatch.setattr(rankings, "PASSAGE_CHARACTERS", 800)
-    long = ABC.assign(text="word " * 100)
-    found, limit, texts = passages_by_turn([RunData("one", long)], None, None, 1)
-    assert (limit, len(texts)) == (120, 3)
-    assert passages_by_turn([RunData("one", long)], None, None, 3)[1] == 45
-
-
-def test_texts_are_those_of_every_run():
-    found = ranking([("1_1", "a", 2.0), ("1_1", "b", 1.0)])
-    runs = [
-        RunData("bare", found),
-        RunData("one", found[:1].assign(text="Tea.")),
-        RunData("two", found[1:].assign(text="Mint.", rank=0)),
-    ]
-    listed, limit, texts = passages_by_turn(runs, None, None, 2)
-    assert (limit, texts) == (120, {"a": "Tea.", "b": "Mint."})
-    bare, one, two = listed["1_1"]
-    assert [passage.beginning for passage in bare] == ["Tea.", "Mint."]
-    assert [passage.beginning for passage in one] == ["Tea."]
-    assert [passage.beginning for passage in two] == ["Mint."]
-
-
-def test_each_run_has_its_own_used_passages():
-    one = (ABC, {"1_1": {"used": ["a"]}})
-    two = (ABC, {"1_1": {"used": ["b"]}})
-    (of_one, of_two), _ = listed(one, two)
-    assert [passage.used for passage in of_one] == [True, False]
-    assert [passage.used for passage in of_two] == [False, True]
-
-
-def test_folders_scores_are_in_the_order_of_the_first():
-    runs = [kept("one", AP=[0.5], RR=[0.25]), kept("two", RR=[0.75], P=[0.0], AP=[1.0])]
-    names, scores = scores_to_show(runs, None, ["1_1"])
-    assert (names, scores) == (["AP", "RR"], {"1_1": [[0.5, 0.25], [1.0, 0.75]]})

@@ -27,18 +27,6 @@ QRELS = pd.DataFrame(
 )
 
 
-def test_relevant_passages_have_ranks_at_any_depth_by_label():
-    thirty = [f"x{number}" for number in range(30)]
-    one = RunData("one", best_first({"1_1": [*thirty, "a"], "1_2": ["a"]}, top=100.0))
-    two = RunData("two", ranking([("1_1", "b", 2.0), ("1_1", "c", 1.0)]))
-    found = missed_by_turn([one, two], QRELS, {})
-    assert found == {"1_1": ["b (label 4): two at rank 1", "a (label 1): one at rank 31"]}
-    assert missed_by_turn([one, two], QRELS, {"1_1": {"b"}}) == {
-        "1_1": ["a (label 1): one at rank 31"]
-    }  # b is shown
-    assert missed_by_turn([one], None, {}) == {}
-
-
 def ranks_of(docnos):
     return {docno: rank for rank, docno in enumerate(docnos, 1)}
 
@@ -184,51 +172,6 @@ def test_shares_sum_to_scores_and_the_winner_is_named_first(measure, labels, one
         assert said.split(". ")[1].startswith(said.split()[0] + " finds")
 
 
-def test_runs_are_compared_with_baseline_or_say_they_lack_a_turn():
-    runs = [
-        RunData("one", ranking([("1_1", "b", 2.0)])),
-        RunData("two", ranking([("1_1", "a", 2.0)])),
-        RunData("new", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"method": "new"}),
-    ]
-    scores = {"1_1": [[1.0, 1.0], [0.25, 1.0], [0.0, 0.0]], "1_2": [[0.0, 0.0]] * 3}
-    one_leads = (
-        "one leads by .7500 in nDCG@1. one finds b (label 4) at rank 1, two does not find it "
-        "(+1.0000). "
-        "two finds a (label 1) at rank 1, one does not find it (−.2500)."
-    )
-    turned = {"1_1": [[0.25, 1.0], [1.0, 1.0], [0.0, 0.0]], "1_2": [[0.0, 0.0]] * 3}
-    for several, by_turn in (
-        (runs, scores),
-        ([runs[1], runs[0], runs[2]], turned),
-    ):  # the same sentence for a win and a loss
-        found = reasons_by_turn(several, QRELS, by_turn, [nDCG @ 1, P @ 1])
-        assert found["1_1"][0] == []
-        assert found["1_1"][1] == [one_leads, "No difference in P(rel=1)@1."]
-        assert found["1_1"][2] == ["new was not run on this turn."] * 2
-        assert found["1_2"][2][0] == "No difference in nDCG@1: no passage is judged relevant."
-    assert reasons_by_turn(runs, None, scores, [nDCG @ 1]) == {}
-
-
-def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
-    monkeypatch.setattr(reasons, "MOST_TEXTS", 2)
-    runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
-    found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
-    assert [len(texts) for texts in found["1_1"]] == [0, 1, 1, 1]
-
-
-@pytest.mark.parametrize(("most", "explained"), [(6, 3), (5, 2), (4, 2), (3, 1), (1, 1)])
-def test_as_many_measures_are_explained_as_a_page_has_room(monkeypatch, most, explained):
-    monkeypatch.setattr(reasons, "MOST_TEXTS", most)
-    found = ranking([(qid, "b", 1.0) for qid in ("1_1", "1_2")])
-    runs = [RunData(name, found) for name in "ab"]
-    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "b", "label": 1})
-    scores = {qid: [[1.0] * 3] * 2 for qid in ("1_1", "1_2")}
-    texts = reasons_by_turn(runs, qrels, scores, [P @ 1, RR, AP])
-    names = ["P(rel=1)@1", "RR(rel=1)", "AP(rel=1)"][:explained]
-    alike = [f"No difference in {name}: both rank the relevant passages alike." for name in names]
-    assert texts == {qid: [[], alike] for qid in ("1_1", "1_2")}
-
-
 @pytest.mark.parametrize(
     ("measure", "labels", "winner", "loser", "lead", "told"),
     [
@@ -368,6 +311,108 @@ def test_why_scores_are_alike_is_told(measure, one, other, told):
     assert nothing.explain(0, 1, 0.0).endswith(": no passage is judged relevant.")
 
 
+def test_runs_are_compared_with_baseline_or_say_they_lack_a_turn():
+    runs = [
+        RunData("one", ranking([("1_1", "b", 2.0)])),
+        RunData("two", ranking([("1_1", "a", 2.0)])),
+        RunData("new", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"method": "new"}),
+    ]
+    scores = {"1_1": [[1.0, 1.0], [0.25, 1.0], [0.0, 0.0]], "1_2": [[0.0, 0.0]] * 3}
+    one_leads = (
+        "one leads by .7500 in nDCG@1. one finds b (label 4) at rank 1, two does not find it "
+        "(+1.0000). "
+        "two finds a (label 1) at rank 1, one does not find it (−.2500)."
+    )
+    turned = {"1_1": [[0.25, 1.0], [1.0, 1.0], [0.0, 0.0]], "1_2": [[0.0, 0.0]] * 3}
+    for several, by_turn in (
+        (runs, scores),
+        ([runs[1], runs[0], runs[2]], turned),
+    ):  # the same sentence for a win and a loss
+        found = reasons_by_turn(several, QRELS, by_turn, [nDCG @ 1, P @ 1])
+        assert found["1_1"][0] == []
+        assert found["1_1"][1] == [one_leads, "No difference in P(rel=1)@1."]
+        assert found["1_1"][2] == ["new was not run on this turn."] * 2
+        assert found["1_2"][2][0] == "No difference in nDCG@1: no passage is judged relevant."
+    assert reasons_by_turn(runs, None, scores, [nDCG @ 1]) == {}
+
+
+def test_reasons_name_passages_by_their_first_words():
+    base = RunData("base", ranking([("1_1", "x", 2.0)]))
+    ours = RunData("ours", ranking([("1_1", "c", 3.0), ("1_1", "b", 2.0)]).iloc[::-1])
+    texts = {"b": "one two three four five six", "c": " ", "x": "one two three four five six seven"}
+    found = reasons_by_turn([base, ours], QRELS, {"1_1": [[0.0], [0.5]]}, [nDCG @ 2], texts)
+    assert found["1_1"][1] == [
+        "ours leads by .5000 in nDCG@2. ours finds “one two three four five six” (label 4) at rank "
+        f"2, base does not find it (+{format_score(4 / np.log2(3) / (4 + 1 / np.log2(3)))}). In "
+        "base “one two three four five six …”, not judged, came in at rank 1."
+    ]
+    assert reasons_by_turn([base], QRELS, {"1_1": [[0.0]]}, [nDCG @ 2]) == {}
+    assert reasons_by_turn([base, ours], QRELS, {}, [nDCG @ 2]) == {}
+
+
+def test_a_passage_of_blanks_is_named_by_its_id():
+    one = RunData("one", ranking([("1_1", "x", 1.0)]))
+    two = RunData("two", ranking([("1_1", "b", 1.0)]))
+    texts = {"b": " \n", "x": "six words are the most of it"}
+    scores = {"1_1": [[0.0], [1.0]]}
+    text = reasons_by_turn([one, two], QRELS, scores, [nDCG @ 1], texts)["1_1"][1][0]
+    assert "two finds b (label 4) at rank 1" in text
+    assert "In one “six words are the most of …”, not judged" in text
+    texts = {"x": "six words are the most of"}
+    text = reasons_by_turn([one, two], QRELS, scores, [nDCG @ 1], texts)["1_1"][1][0]
+    assert "In one “six words are the most of”, not judged" in text
+
+
+def test_ranks_are_those_of_rows_in_any_order():
+    rows = ranking([("1_1", "x", 3.0), ("1_1", "b", 2.0), ("1_1", "a", 1.0)])
+    one = RunData("one", rows.iloc[[2, 0, 1]])
+    two = RunData("two", ranking([("1_1", "b", 1.0)]))
+    text = reasons_by_turn([one, two], QRELS, {"1_1": [[0.0], [1.0]]}, [nDCG @ 1])["1_1"][1][0]
+    assert "two finds b (label 4) at rank 1, one at 2" in text
+
+
+def test_runs_that_were_not_run_on_a_turn_are_named_together():
+    runs = []
+    for name in ("one", "two"):
+        found = ranking([("1_2", "a", 1.0)])
+        runs.append(RunData(name, found, {"1_2": {}}, parameters={"x": 1}))
+    found = reasons_by_turn(runs, QRELS, {"1_1": [[0.0], [0.0]]}, [nDCG @ 1])
+    assert found["1_1"] == [[], ["one and two were not run on this turn."]]
+
+
+def test_a_baseline_that_was_not_run_is_named_too():
+    base = RunData("base", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
+    other = RunData("other", ranking([("1_1", "b", 1.0)]))
+    third = RunData("third", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
+    scores = {"1_1": [[0.0], [1.0], [0.0]]}
+    found = reasons_by_turn([base, other, third], QRELS, scores, [nDCG @ 1])
+    assert found["1_1"] == [
+        [],
+        ["base was not run on this turn."],
+        ["base and third were not run on this turn."],
+    ]
+
+
+def test_a_page_of_very_many_runs_explains_its_first_measure(monkeypatch):
+    monkeypatch.setattr(reasons, "MOST_TEXTS", 2)
+    runs = [RunData(name, ranking([("1_1", "b", 2.0)])) for name in "abcd"]
+    found = reasons_by_turn(runs, QRELS, {"1_1": [[1.0, 1.0]] * 4}, [nDCG @ 1, P @ 1])
+    assert [len(texts) for texts in found["1_1"]] == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("most", "explained"), [(6, 3), (5, 2), (4, 2), (3, 1), (1, 1)])
+def test_as_many_measures_are_explained_as_a_page_has_room(monkeypatch, most, explained):
+    monkeypatch.setattr(reasons, "MOST_TEXTS", most)
+    found = ranking([(qid, "b", 1.0) for qid in ("1_1", "1_2")])
+    runs = [RunData(name, found) for name in "ab"]
+    qrels = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": "b", "label": 1})
+    scores = {qid: [[1.0] * 3] * 2 for qid in ("1_1", "1_2")}
+    texts = reasons_by_turn(runs, qrels, scores, [P @ 1, RR, AP])
+    names = ["P(rel=1)@1", "RR(rel=1)", "AP(rel=1)"][:explained]
+    alike = [f"No difference in {name}: both rank the relevant passages alike." for name in names]
+    assert texts == {qid: [[], alike] for qid in ("1_1", "1_2")}
+
+
 @pytest.mark.parametrize(
     ("measure", "known"),
     [
@@ -401,27 +446,16 @@ def test_shares_of_each_measure_by_hand():
     assert passage_shares(R(rel=4) @ 3, labels, found) == {}
 
 
-def test_reasons_name_passages_by_their_first_words():
-    base = RunData("base", ranking([("1_1", "x", 2.0)]))
-    ours = RunData("ours", ranking([("1_1", "c", 3.0), ("1_1", "b", 2.0)]).iloc[::-1])
-    texts = {"b": "one two three four five six", "c": " ", "x": "one two three four five six seven"}
-    found = reasons_by_turn([base, ours], QRELS, {"1_1": [[0.0], [0.5]]}, [nDCG @ 2], texts)
-    assert found["1_1"][1] == [
-        "ours leads by .5000 in nDCG@2. ours finds “one two three four five six” (label 4) at rank "
-        f"2, base does not find it (+{format_score(4 / np.log2(3) / (4 + 1 / np.log2(3)))}). In "
-        "base “one two three four five six …”, not judged, came in at rank 1."
-    ]
-    assert reasons_by_turn([base], QRELS, {"1_1": [[0.0]]}, [nDCG @ 2]) == {}
-    assert reasons_by_turn([base, ours], QRELS, {}, [nDCG @ 2]) == {}
-
-
-def test_runs_that_were_not_run_on_a_turn_are_named_together():
-    runs = []
-    for name in ("one", "two"):
-        found = ranking([("1_2", "a", 1.0)])
-        runs.append(RunData(name, found, {"1_2": {}}, parameters={"x": 1}))
-    found = reasons_by_turn(runs, QRELS, {"1_1": [[0.0], [0.0]]}, [nDCG @ 1])
-    assert found["1_1"] == [[], ["one and two were not run on this turn."]]
+def test_relevant_passages_have_ranks_at_any_depth_by_label():
+    thirty = [f"x{number}" for number in range(30)]
+    one = RunData("one", best_first({"1_1": [*thirty, "a"], "1_2": ["a"]}, top=100.0))
+    two = RunData("two", ranking([("1_1", "b", 2.0), ("1_1", "c", 1.0)]))
+    found = missed_by_turn([one, two], QRELS, {})
+    assert found == {"1_1": ["b (label 4): two at rank 1", "a (label 1): one at rank 31"]}
+    assert missed_by_turn([one, two], QRELS, {"1_1": {"b"}}) == {
+        "1_1": ["a (label 1): one at rank 31"]
+    }  # b is shown
+    assert missed_by_turn([one], None, {}) == {}
 
 
 def test_missed_passages_stand_by_label_and_best_rank():
@@ -439,40 +473,6 @@ def test_missed_passages_stand_by_label_and_best_rank():
         ]
     }
     assert len(missed_by_turn([one], judged, {})["1_1"]) == 5
-
-
-def test_a_passage_of_blanks_is_named_by_its_id():
-    one = RunData("one", ranking([("1_1", "x", 1.0)]))
-    two = RunData("two", ranking([("1_1", "b", 1.0)]))
-    texts = {"b": " \n", "x": "six words are the most of it"}
-    scores = {"1_1": [[0.0], [1.0]]}
-    text = reasons_by_turn([one, two], QRELS, scores, [nDCG @ 1], texts)["1_1"][1][0]
-    assert "two finds b (label 4) at rank 1" in text
-    assert "In one “six words are the most of …”, not judged" in text
-    texts = {"x": "six words are the most of"}
-    text = reasons_by_turn([one, two], QRELS, scores, [nDCG @ 1], texts)["1_1"][1][0]
-    assert "In one “six words are the most of”, not judged" in text
-
-
-def test_a_baseline_that_was_not_run_is_named_too():
-    base = RunData("base", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
-    other = RunData("other", ranking([("1_1", "b", 1.0)]))
-    third = RunData("third", ranking([("1_2", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
-    scores = {"1_1": [[0.0], [1.0], [0.0]]}
-    found = reasons_by_turn([base, other, third], QRELS, scores, [nDCG @ 1])
-    assert found["1_1"] == [
-        [],
-        ["base was not run on this turn."],
-        ["base and third were not run on this turn."],
-    ]
-
-
-def test_ranks_are_those_of_rows_in_any_order():
-    rows = ranking([("1_1", "x", 3.0), ("1_1", "b", 2.0), ("1_1", "a", 1.0)])
-    one = RunData("one", rows.iloc[[2, 0, 1]])
-    two = RunData("two", ranking([("1_1", "b", 1.0)]))
-    text = reasons_by_turn([one, two], QRELS, {"1_1": [[0.0], [1.0]]}, [nDCG @ 1])["1_1"][1][0]
-    assert "two finds b (label 4) at rank 1, one at 2" in text
 
 
 def test_the_best_missed_passages_come_first_and_five_at_most():

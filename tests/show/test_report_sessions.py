@@ -15,9 +15,6 @@ from pyterrier_ikat.show.report import Report, sessions
 from pyterrier_ikat.show.report.content import ListedPassage, Note
 from pyterrier_ikat.show.report.sessions import (
     NoConversationWarning,
-    _describe,
-    _groups,
-    _Shown,
     align,
     find_logs,
     load_missing,
@@ -28,7 +25,6 @@ from pyterrier_ikat.show.report.sessions import (
 )
 
 LONG = "word " * 40
-
 FOUND = (ShownPassage("a", "Tea.", 2.0), ShownPassage("b", "", 1.0), ShownPassage("c", LONG, 0.5))
 
 
@@ -114,6 +110,24 @@ def test_a_step_of_an_empty_turn_says_what_is_missing():
     assert sent.remarks == []
 
 
+def test_a_session_without_a_met_rubric_says_so():
+    found = side(turn(), rubrics={"r1": "?", "r2": "?"})
+    assert found.facts.startswith("0 of 2 rubrics met, 1 turn, ")
+
+
+@pytest.mark.parametrize(
+    ("spend", "facts"),
+    [
+        (Spend(1, cost=0.0), "2.0 s, 1 LLM call, 0.0000 USD"),
+        (Spend(known=1, worth=0.5), "2.0 s, 1 LLM call, 0.5000 USD"),
+        (Spend(known=1, worth=None), "2.0 s, 1 LLM call"),
+    ],
+    ids=["free", "from the cache", "of unknown worth"],
+)
+def test_a_step_has_the_price_of_its_completions(spend, facts):
+    assert side(turn(spend=spend)).steps[0].facts == facts
+
+
 @pytest.mark.parametrize(
     ("fields", "found"),
     [
@@ -148,6 +162,14 @@ def test_texts_come_from_the_turn_or_else_from_a_loader():
     assert asked == ["b", "x", "y"]
     assert load_missing([both], loader, 1) == {}
     assert load_missing([cited], None, 2) == {}
+
+
+def test_texts_that_are_loaded_count_as_shown():
+    cited = turn(citations={"x": 0.5})
+    shown = sessions._Shown([cited], {"x": "Tea."}, 1)
+    assert shown.words == 120
+    assert sessions._Shown([cited], {}, 1).words == 0
+    assert sessions._Shown([turn(sources=FOUND)], {}, 2).words == 120
 
 
 def test_sessions_are_aligned_in_the_order_of_the_systems():
@@ -247,7 +269,9 @@ def test_each_side_is_of_its_own_system():
     dialogue = Dialogue("s", "ann", {}, [read])
     headers = [{"kind": "simulated", "passages": 3}, {"kind": "interactive", "passages": 5}, {}]
     aligned = {"s": [dialogue, dialogue, dialogue]}
-    [group] = _groups(aligned, headers, {"s": [[], [], []]}, [], _Shown([read], {}, 1))
+    [group] = sessions._groups(
+        aligned, headers, {"s": [[], [], []]}, [], sessions._Shown([read], {}, 1)
+    )
     remarks = [side.steps[0].remarks for side in group.units[0].sides]
     assert remarks == [
         ["the user read the best 3 passages"],
@@ -281,7 +305,7 @@ def test_no_part_of_a_description_but_its_settings_is_shown():
     header = {"expression": "a >> b", "system": "mine", "turns": 3}
     for name in ("stages", "parts", "prompts", "players_prompts", "memory_prompts", "users_sha256"):
         header[name] = {"x": 1}
-    described = _describe({**header, "seed": 0, "judge": ""})
+    described = sessions._describe({**header, "seed": 0, "judge": ""})
     assert described == ["a >> b", "turns: 3", "seed: 0", "judge: "]
 
 
@@ -370,19 +394,6 @@ def test_a_page_of_sessions_says_what_it_covers(log):
             report_sessions(logs, baseline, None, 1)
 
 
-def test_a_session_without_a_met_rubric_says_so():
-    found = side(turn(), rubrics={"r1": "?", "r2": "?"})
-    assert found.facts.startswith("0 of 2 rubrics met, 1 turn, ")
-
-
-def test_texts_that_are_loaded_count_as_shown():
-    cited = turn(citations={"x": 0.5})
-    shown = sessions._Shown([cited], {"x": "Tea."}, 1)
-    assert shown.words == 120
-    assert sessions._Shown([cited], {}, 1).words == 0
-    assert sessions._Shown([turn(sources=FOUND)], {}, 2).words == 120
-
-
 def test_a_page_counts_its_sessions_users_and_completions(log):
     runs = {"one": log("one", turn(spend=Spend(1, known=2))), "two": log("two", turn())}
     two = runs["two"]
@@ -414,19 +425,6 @@ def test_a_page_has_its_scores_and_the_logged_baseline(log, monkeypatch):
     assert further == ["sessions", "satisfied", "turns", "seconds"]
     expressions = {name: lines[0] for name, lines in content.made.items()}
     assert expressions == {"one": "one()", "two": "two()"}
-
-
-@pytest.mark.parametrize(
-    ("spend", "facts"),
-    [
-        (Spend(1, cost=0.0), "2.0 s, 1 LLM call, 0.0000 USD"),
-        (Spend(known=1, worth=0.5), "2.0 s, 1 LLM call, 0.5000 USD"),
-        (Spend(known=1, worth=None), "2.0 s, 1 LLM call"),
-    ],
-    ids=["free", "from the cache", "of unknown worth"],
-)
-def test_a_step_has_the_price_of_its_completions(spend, facts):
-    assert side(turn(spend=spend)).steps[0].facts == facts
 
 
 def content_of(monkeypatch, logs, baseline=None):

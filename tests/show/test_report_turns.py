@@ -31,92 +31,9 @@ def both(folders, sample):
     return seen(runs, find_material(runs, sample, None, None))[0]
 
 
-def test_a_lost_turn_and_one_that_was_not_asked_are_told_apart(both):
-    plain, full = both.units[2].sides
-    assert (plain.steps[0].remarks, full.steps[0].remarks) == (
-        ["no passage found"],
-        ["not run on this turn"],
-    )
-    assert notes(plain) == {"Rewrite": ["Poles for a knee?"]}
-    assert notes(both.units[1].sides[1])["Statements"] == ["none chosen"]
-
-
 def of_turn(**wrote):
     run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": wrote})
     return seen([run], NOTHING)[0].units[0].sides[0]
-
-
-def test_draft_stands_by_response_and_sub_queries_tell_findings():
-    side = of_turn(
-        qsubqueries=["green tea", "rooibos"], qfound=[7, 1], qanswer="draft", response="r"
-    )
-    assert notes(side) == {
-        "Draft answer": ["draft"],
-        "2 sub-queries": ["green tea (7 passages)", "rooibos (1 passage)"],
-    }
-    assert side.steps[0].response == "r"
-    assert "Draft answer" not in notes(of_turn(qanswer="r", response="r"))
-    assert side.steps[0].found == "1 passage"
-
-
-@pytest.mark.parametrize(
-    ("wrote", "expected"),
-    [
-        ({"searched": ["tea"], "qrewrite": "tea"}, {"Final query: the rewrite": ["tea"]}),
-        ({"searched": ["tea"], "qutterance": "tea"}, {"Final query: the utterance": ["tea"]}),
-        ({"searched": ["tea"], "qresolved": "tea"}, {"Final query: the manual rewrite": ["tea"]}),
-        (
-            {"searched": ["tea mint"], "qrewrite": "tea"},
-            {"Rewrite": ["tea"], "Final query": ["tea mint"]},
-        ),
-        ({"searched": ["tea", "mint", "tea", ""]}, {"2 final queries": ["tea", "mint"]}),
-        (
-            {"searched": ["tea", "mint"], "qsubqueries": ["mint "]},
-            {"Final query": ["tea"], "1 sub-query": ["mint "]},
-        ),
-        ({"qrewrite": "tea"}, {"Rewrite": ["tea"]}),
-        ({"qsubqueries": [], "qfound": [7]}, {}),  # the turn was its own sub-query
-    ],
-)
-def test_the_final_query_says_where_it_comes_from(wrote, expected):
-    assert notes(of_turn(**wrote)) == expected
-
-
-def test_a_query_of_several_sources_is_called_by_the_first():
-    same = {"searched": [" tea\n", "tea"], "qutterance": " tea", "qresolved": "tea "}
-    rewritten = of_turn(**same, qrewrite=" tea ")
-    assert notes(rewritten) == {"Final query: the rewrite": ["tea"]}
-    assert notes(of_turn(**same)) == {"Final query: the utterance": ["tea"]}
-    resolved = of_turn(**{**same, "qutterance": "it"})
-    assert notes(resolved) == {"Final query: the manual rewrite": ["tea"]}
-    both = of_turn(**same, qrewrite="mint", qsubqueries=[" mint", "ale "])
-    assert notes(both) == {
-        "Rewrite": ["mint"],
-        "Final query: the utterance": ["tea"],
-        "2 sub-queries": [" mint", "ale "],
-    }
-
-
-def test_cited_passages_have_their_ranks_in_the_order_of_use():
-    found = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
-    run = RunData("one", found, {"1_1": {"response": "r", "used": ["c", "a"]}})
-    [step] = seen([run], NOTHING)[0].units[0].sides[0].steps
-    assert (step.cited, step.remarks, step.found) == ([3, 1], [], "3 passages")
-
-
-def test_a_passage_that_the_ranking_lacks_is_named():
-    (step,) = of_turn(response="r", used=["z", "a"]).steps
-    assert (step.cited, step.remarks) == (
-        [1],
-        ["z, which the response uses, is not in the run's ranking"],
-    )
-
-
-def test_without_a_dataset_turns_come_in_their_natural_order():
-    run = RunData("one", ranking([("10-1_1", "a", 1.0), ("9-1_12", "a", 1.0), ("9-1_3", "a", 1.0)]))
-    ninth, tenth = seen([run], NOTHING)
-    assert (ninth.name, [turn.depth for turn in ninth.units]) == ("9-1", [3, 12])
-    assert (tenth.name, [turn.depth for turn in tenth.units]) == ("10-1", [1])
 
 
 def test_turns_are_those_asked_for_or_all_of_the_dataset(folders, sample):
@@ -128,6 +45,29 @@ def test_turns_are_those_asked_for_or_all_of_the_dataset(folders, sample):
     assert shown(*read_runs(folders)) == ["1-1_1", "1-1_2", "1-1_3"]
     with pytest.raises(DataError, match="run one has the turn 77_1, which ikat:sample lacks"):
         shown(RunData("one", ranking([("77_1", "a", 1.0)])))
+
+
+def test_turns_of_frames_and_folders_are_all_of_the_data():
+    material = Material("mine", {"1_2": {}, "1_1": {}, "1_3": {}}, None, None, ())
+    asked = RunData("asked", ranking([("1_1", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
+    frame = RunData("frame", ranking([("1_1", "a", 1.0)]))
+    assert turns_to_show([asked], material) == ["1_2", "1_1"]
+    assert turns_to_show([asked, frame], material) == ["1_2", "1_1", "1_3"]
+    assert turns_to_show([asked], NOTHING) == ["1_1", "1_2"]
+    foreign = RunData("foreign", ranking([("9_10", "a", 1.0), ("9_9", "a", 1.0)]))
+    with pytest.raises(DataError, match="run foreign has the turn 9_9, which mine lacks"):
+        turns_to_show([asked, foreign], material)
+    first = build_conversations(
+        [asked, RunData("b", frame.results, {"1_1": {"qutterance": "Hi"}})], NOTHING, {}, {}
+    )
+    assert [unit.utterance for unit in first[0].units] == ["Hi", "The utterance is not known."]
+
+
+def test_without_a_dataset_turns_come_in_their_natural_order():
+    run = RunData("one", ranking([("10-1_1", "a", 1.0), ("9-1_12", "a", 1.0), ("9-1_3", "a", 1.0)]))
+    ninth, tenth = seen([run], NOTHING)
+    assert (ninth.name, [turn.depth for turn in ninth.units]) == ("9-1", [3, 12])
+    assert (tenth.name, [turn.depth for turn in tenth.units]) == ("10-1", [1])
 
 
 @pytest.mark.parametrize("qid", ["9-1-3", "_3", "9-1_x"])
@@ -163,6 +103,20 @@ def test_frames_with_a_persona_of_their_own_need_no_dataset():
     (chat,) = seen([run], NOTHING)
     assert chat.units[0].utterance == "Tea?"
     assert chat.persona == {"1": "I am vegan"}
+
+
+def test_a_persona_is_of_all_turns_of_its_conversation():
+    turns = {"1_1": {"qptkb": {"1": "I ski."}}, "1_2": {"qptkb": {"2": "I run."}}, "1_3": {}}
+    material = Material("mine", turns, None, None, ())
+    [group] = build_conversations([RunData("x", ranking([("1_1", "a", 1.0)]))], material, {}, {})
+    assert group.persona == {"1": "I ski.", "2": "I run."}
+
+
+def test_a_statement_that_changes_has_its_last_words():
+    turns = {"1_1": {"qptkb": {"1": "I ski."}}, "1_2": {"qptkb": {"1": "I do not ski."}}}
+    run = RunData("x", ranking([("1_1", "a", 1.0)]))
+    [group] = build_conversations([run], Material("mine", turns, None, None, ()), {}, {})
+    assert group.persona == {"1": "I do not ski."}
 
 
 def test_a_turn_shows_all_that_is_known_of_it():
@@ -225,22 +179,88 @@ def test_a_turn_shows_all_that_is_known_of_it():
     ]
 
 
+def test_a_lost_turn_and_one_that_was_not_asked_are_told_apart(both):
+    plain, full = both.units[2].sides
+    assert (plain.steps[0].remarks, full.steps[0].remarks) == (
+        ["no passage found"],
+        ["not run on this turn"],
+    )
+    assert notes(plain) == {"Rewrite": ["Poles for a knee?"]}
+    assert notes(both.units[1].sides[1])["Statements"] == ["none chosen"]
+
+
+def test_a_turn_without_passages_shows_its_calls():
+    call = Call("answer", "Answer()", [], "x")
+    run = RunData("x", ranking([]), {"1_1": {}}, parameters={"x": 1}, calls={"1_1": [call]})
+    [step] = seen([run], NOTHING)[0].units[0].sides[0].steps
+    assert (step.remarks, step.calls) == (["no passage found"], [call])
+
+
+def test_a_frame_brings_the_rewrite_of_the_data():
+    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": {"qresolved": "Which tea?"}})
+    assert seen([run], NOTHING)[0].units[0].references == [("Manual rewrite", "Which tea?")]
+
+
+def test_draft_stands_by_response_and_sub_queries_tell_findings():
+    side = of_turn(
+        qsubqueries=["green tea", "rooibos"], qfound=[7, 1], qanswer="draft", response="r"
+    )
+    assert notes(side) == {
+        "Draft answer": ["draft"],
+        "2 sub-queries": ["green tea (7 passages)", "rooibos (1 passage)"],
+    }
+    assert side.steps[0].response == "r"
+    assert "Draft answer" not in notes(of_turn(qanswer="r", response="r"))
+    assert side.steps[0].found == "1 passage"
+
+
 @pytest.mark.parametrize(
-    ("wrote", "basis"),
+    ("wrote", "expected"),
     [
-        ({"response": "r"}, "based on"),
-        ({"response": "r", "qcitations": []}, "cites none of the passages that it was shown:"),
-        ({"response": "r", "qcitations": None}, "cites none of the passages that it was shown:"),
+        ({"searched": ["tea"], "qrewrite": "tea"}, {"Final query: the rewrite": ["tea"]}),
+        ({"searched": ["tea"], "qutterance": "tea"}, {"Final query: the utterance": ["tea"]}),
+        ({"searched": ["tea"], "qresolved": "tea"}, {"Final query: the manual rewrite": ["tea"]}),
         (
-            {"response": "r", "qcitations": [{"docnos": []}, {"docnos": []}]},
-            "cites none of the passages that it was shown:",
+            {"searched": ["tea mint"], "qrewrite": "tea"},
+            {"Rewrite": ["tea"], "Final query": ["tea mint"]},
         ),
-        ({"response": "r", "qcitations": [{"docnos": []}, {"docnos": ["a"]}]}, "based on"),
-        ({"response": "", "qcitations": []}, "based on"),
+        ({"searched": ["tea", "mint", "tea", ""]}, {"2 final queries": ["tea", "mint"]}),
+        (
+            {"searched": ["tea", "mint"], "qsubqueries": ["mint "]},
+            {"Final query": ["tea"], "1 sub-query": ["mint "]},
+        ),
+        ({"qrewrite": "tea"}, {"Rewrite": ["tea"]}),
+        ({"qsubqueries": [], "qfound": [7]}, {}),  # the turn was its own sub-query
     ],
 )
-def test_a_response_is_based_on_passages_or_cites_none(wrote, basis):
-    assert of_turn(**wrote).steps[0].basis == basis
+def test_the_final_query_says_where_it_comes_from(wrote, expected):
+    assert notes(of_turn(**wrote)) == expected
+
+
+def test_a_query_of_several_sources_is_called_by_the_first():
+    same = {"searched": [" tea\n", "tea"], "qutterance": " tea", "qresolved": "tea "}
+    rewritten = of_turn(**same, qrewrite=" tea ")
+    assert notes(rewritten) == {"Final query: the rewrite": ["tea"]}
+    assert notes(of_turn(**same)) == {"Final query: the utterance": ["tea"]}
+    resolved = of_turn(**{**same, "qutterance": "it"})
+    assert notes(resolved) == {"Final query: the manual rewrite": ["tea"]}
+    both = of_turn(**same, qrewrite="mint", qsubqueries=[" mint", "ale "])
+    assert notes(both) == {
+        "Rewrite": ["mint"],
+        "Final query: the utterance": ["tea"],
+        "2 sub-queries": [" mint", "ale "],
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "source"),
+    [("Tea?", "Final query: the utterance"), ("Which tea?", "Final query: the manual rewrite")],
+)
+def test_a_query_is_known_by_the_words_of_the_data(query, source):
+    data = {"1_1": {"qutterance": "Tea?", "qresolved": "Which tea?"}}
+    run = RunData("x", ranking([("1_1", "a", 1.0)]), {"1_1": {"searched": [query]}})
+    [group] = build_conversations([run], Material("mine", data, None, None, ()), {}, {})
+    assert notes(group.units[0].sides[0]) == {source: [query]}
 
 
 def test_long_and_several_queries_are_folded():
@@ -260,20 +280,46 @@ def test_long_and_several_queries_are_folded():
     assert lines == ["a (1,204 passages)", "b"]
 
 
-def test_turns_of_frames_and_folders_are_all_of_the_data():
-    material = Material("mine", {"1_2": {}, "1_1": {}, "1_3": {}}, None, None, ())
-    asked = RunData("asked", ranking([("1_1", "a", 1.0)]), {"1_2": {}}, parameters={"x": 1})
-    frame = RunData("frame", ranking([("1_1", "a", 1.0)]))
-    assert turns_to_show([asked], material) == ["1_2", "1_1"]
-    assert turns_to_show([asked, frame], material) == ["1_2", "1_1", "1_3"]
-    assert turns_to_show([asked], NOTHING) == ["1_1", "1_2"]
-    foreign = RunData("foreign", ranking([("9_10", "a", 1.0), ("9_9", "a", 1.0)]))
-    with pytest.raises(DataError, match="run foreign has the turn 9_9, which mine lacks"):
-        turns_to_show([asked, foreign], material)
-    first = build_conversations(
-        [asked, RunData("b", frame.results, {"1_1": {"qutterance": "Hi"}})], NOTHING, {}, {}
+def test_what_a_run_wrote_is_not_changed_by_showing_it():
+    wrote = {"qsubqueries": ["tea", "mint"], "qfound": [7, 1]}
+    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": wrote})
+    for _ in range(2):
+        found = notes(seen([run], NOTHING)[0].units[0].sides[0])
+        assert found["2 sub-queries"] == ["tea (7 passages)", "mint (1 passage)"]
+    assert wrote["qsubqueries"] == ["tea", "mint"]
+
+
+def test_cited_passages_have_their_ranks_in_the_order_of_use():
+    found = ranking([("1_1", "a", 3.0), ("1_1", "b", 2.0), ("1_1", "c", 1.0)])
+    run = RunData("one", found, {"1_1": {"response": "r", "used": ["c", "a"]}})
+    [step] = seen([run], NOTHING)[0].units[0].sides[0].steps
+    assert (step.cited, step.remarks, step.found) == ([3, 1], [], "3 passages")
+
+
+def test_a_passage_that_the_ranking_lacks_is_named():
+    (step,) = of_turn(response="r", used=["z", "a"]).steps
+    assert (step.cited, step.remarks) == (
+        [1],
+        ["z, which the response uses, is not in the run's ranking"],
     )
-    assert [unit.utterance for unit in first[0].units] == ["Hi", "The utterance is not known."]
+
+
+@pytest.mark.parametrize(
+    ("wrote", "basis"),
+    [
+        ({"response": "r"}, "based on"),
+        ({"response": "r", "qcitations": []}, "cites none of the passages that it was shown:"),
+        ({"response": "r", "qcitations": None}, "cites none of the passages that it was shown:"),
+        (
+            {"response": "r", "qcitations": [{"docnos": []}, {"docnos": []}]},
+            "cites none of the passages that it was shown:",
+        ),
+        ({"response": "r", "qcitations": [{"docnos": []}, {"docnos": ["a"]}]}, "based on"),
+        ({"response": "", "qcitations": []}, "based on"),
+    ],
+)
+def test_a_response_is_based_on_passages_or_cites_none(wrote, basis):
+    assert of_turn(**wrote).steps[0].basis == basis
 
 
 def calls_of(*texts):
@@ -357,49 +403,3 @@ def test_calls_of_all_turns_have_to_fit(monkeypatch):
     assert [call.completion for [call] in cut.calls.values()] == ["RO […]", "VE […]"]
     texts = [message["content"] for message in cut.calls["1_2"][0].messages]
     assert (texts, len(notes)) == (["ve […]"] * 2, 1)
-
-
-def test_a_persona_is_of_all_turns_of_its_conversation():
-    turns = {"1_1": {"qptkb": {"1": "I ski."}}, "1_2": {"qptkb": {"2": "I run."}}, "1_3": {}}
-    material = Material("mine", turns, None, None, ())
-    [group] = build_conversations([RunData("x", ranking([("1_1", "a", 1.0)]))], material, {}, {})
-    assert group.persona == {"1": "I ski.", "2": "I run."}
-
-
-def test_what_a_run_wrote_is_not_changed_by_showing_it():
-    wrote = {"qsubqueries": ["tea", "mint"], "qfound": [7, 1]}
-    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": wrote})
-    for _ in range(2):
-        found = notes(seen([run], NOTHING)[0].units[0].sides[0])
-        assert found["2 sub-queries"] == ["tea (7 passages)", "mint (1 passage)"]
-    assert wrote["qsubqueries"] == ["tea", "mint"]
-
-
-@pytest.mark.parametrize(
-    ("query", "source"),
-    [("Tea?", "Final query: the utterance"), ("Which tea?", "Final query: the manual rewrite")],
-)
-def test_a_query_is_known_by_the_words_of_the_data(query, source):
-    data = {"1_1": {"qutterance": "Tea?", "qresolved": "Which tea?"}}
-    run = RunData("x", ranking([("1_1", "a", 1.0)]), {"1_1": {"searched": [query]}})
-    [group] = build_conversations([run], Material("mine", data, None, None, ()), {}, {})
-    assert notes(group.units[0].sides[0]) == {source: [query]}
-
-
-def test_a_frame_brings_the_rewrite_of_the_data():
-    run = RunData("one", ranking([("1_1", "a", 1.0)]), {"1_1": {"qresolved": "Which tea?"}})
-    assert seen([run], NOTHING)[0].units[0].references == [("Manual rewrite", "Which tea?")]
-
-
-def test_a_statement_that_changes_has_its_last_words():
-    turns = {"1_1": {"qptkb": {"1": "I ski."}}, "1_2": {"qptkb": {"1": "I do not ski."}}}
-    run = RunData("x", ranking([("1_1", "a", 1.0)]))
-    [group] = build_conversations([run], Material("mine", turns, None, None, ()), {}, {})
-    assert group.persona == {"1": "I do not ski."}
-
-
-def test_a_turn_without_passages_shows_its_calls():
-    call = Call("answer", "Answer()", [], "x")
-    run = RunData("x", ranking([]), {"1_1": {}}, parameters={"x": 1}, calls={"1_1": [call]})
-    [step] = seen([run], NOTHING)[0].units[0].sides[0].steps
-    assert (step.remarks, step.calls) == (["no passage found"], [call])

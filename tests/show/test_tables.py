@@ -96,6 +96,11 @@ def test_single_system_is_never_best_and_unknown_is_no_figure():
     assert [row[1] for row in rows] == ["n/a", r"\textbf{.2500}", r"\underline{.1250}"]
 
 
+def test_equal_scores_of_all_systems_are_not_bold():
+    rows = latex_rows(table(experiment_table(**{"nDCG@5": [0.5, 0.5, 0.5]})).latex())
+    assert [row[1] for row in rows] == [".5000"] * 3
+
+
 def test_arrow_marks_significance_above_or_below_the_baseline():
     evaluated = compared()
     shown = table(evaluated)
@@ -113,42 +118,6 @@ def test_arrow_marks_significance_above_or_below_the_baseline():
     assert latex_rows(shown.latex())[1][1].endswith(r"}\rlap{$^{\uparrow}$}")
     assert f"**{HIGHER} |" in shown.markdown().splitlines()[3]
     assert f"</b><sup>{HIGHER}</sup></td>" in shown._repr_html_()
-
-
-def test_csv_has_every_column_unrounded():
-    evaluated = compared()
-    # pandas 2 reads the last digit of a number in its own way
-    read = list(csv.DictReader(io.StringIO(table(evaluated).csv())))
-    assert list(read[0]) == list(evaluated.columns)
-    assert [float(row["nDCG@5"]) for row in read] == evaluated["nDCG@5"].tolist()
-    corrected = evaluated["nDCG@5 p-value corrected"][1]
-    assert corrected < 0.05
-    assert float(read[1]["nDCG@5 p-value corrected"]) == corrected
-
-
-def test_names_special_to_latex_markdown_or_html_show_unchanged():
-    shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]}).replace({"AD": ODD_NAME}))
-    assert latex_rows(shown.latex())[1] == [
-        r"[H] 50\% a\_b\textbar{}c \& \textless{}d\textgreater{} *e*",
-        r"\underline{.2500}",
-    ]
-    assert (
-        shown.markdown().splitlines()[3]
-        == r"| \[H\] 50% a\_b\|c \& \<d\> \*e\* | <ins>.2500</ins> |"
-    )
-    assert "<td>[H] 50% a_b|c &amp; &lt;d&gt; *e*</td>" in shown._repr_html_()
-
-
-PRINTABLE = st.text(
-    st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="'"), max_size=20
-)
-
-
-@given(PRINTABLE)
-def test_what_markdown_shows_is_the_text(text):
-    shown = escape_markdown(text)
-    assert re.sub(r"\\([^A-Za-z0-9\s])", r"\1", shown) == " ".join(text.split())
-    assert re.search(r"(?<!\\)(\\\\)*[|*_`<\[]", shown) is None
 
 
 def test_what_is_no_experiment_table_is_refused():
@@ -181,6 +150,48 @@ def test_every_form_has_title_and_notes_and_only_text_is_rounded():
     assert Table([{"run": "a"}], shown.columns, []).frame.to_dict("list") == {"run": ["a"]}
 
 
+def test_csv_has_every_column_unrounded():
+    evaluated = compared()
+    # pandas 2 reads the last digit of a number in its own way
+    read = list(csv.DictReader(io.StringIO(table(evaluated).csv())))
+    assert list(read[0]) == list(evaluated.columns)
+    assert [float(row["nDCG@5"]) for row in read] == evaluated["nDCG@5"].tolist()
+    corrected = evaluated["nDCG@5 p-value corrected"][1]
+    assert corrected < 0.05
+    assert float(read[1]["nDCG@5 p-value corrected"]) == corrected
+
+
+def test_names_special_to_latex_markdown_or_html_show_unchanged():
+    shown = table(experiment_table(**{"nDCG@5": [0.5, 0.25, 0.125]}).replace({"AD": ODD_NAME}))
+    assert latex_rows(shown.latex())[1] == [
+        r"[H] 50\% a\_b\textbar{}c \& \textless{}d\textgreater{} *e*",
+        r"\underline{.2500}",
+    ]
+    assert (
+        shown.markdown().splitlines()[3]
+        == r"| \[H\] 50% a\_b\|c \& \<d\> \*e\* | <ins>.2500</ins> |"
+    )
+    assert "<td>[H] 50% a_b|c &amp; &lt;d&gt; *e*</td>" in shown._repr_html_()
+
+
+def test_the_minus_of_a_difference_is_no_hyphen():
+    cells = {"run": ["-x-1", "1-1"], "difference": ["-.5000 [-.7500, +.2500]", "+.1000"]}
+    rows = latex_rows(of_frame(pd.DataFrame(cells)).latex())
+    assert rows == [["-x-1", "$-$.5000 [$-$.7500, +.2500]"], ["1-1", "+.1000"]]
+
+
+PRINTABLE = st.text(
+    st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="'"), max_size=20
+)
+
+
+@given(PRINTABLE)
+def test_what_markdown_shows_is_the_text(text):
+    shown = escape_markdown(text)
+    assert re.sub(r"\\([^A-Za-z0-9\s])", r"\1", shown) == " ".join(text.split())
+    assert re.search(r"(?<!\\)(\\\\)*[|*_`<\[]", shown) is None
+
+
 def test_a_caption_says_measures_turns_and_test_once_each():
     evaluated = compared()
     evaluated.attrs["deviations"] = ["qr: another model", "qr: another model"]
@@ -209,19 +220,7 @@ def test_tables_of_a_paper_have_labels_of_their_own():
     assert "label" not in of_frame(pd.DataFrame({"system": ["raw"]})).latex()
 
 
-def test_the_minus_of_a_difference_is_no_hyphen():
-    cells = {"run": ["-x-1", "1-1"], "difference": ["-.5000 [-.7500, +.2500]", "+.1000"]}
-    rows = latex_rows(of_frame(pd.DataFrame(cells)).latex())
-    assert rows == [["-x-1", "$-$.5000 [$-$.7500, +.2500]"], ["1-1", "+.1000"]]
-
-
-def test_equal_scores_of_all_systems_are_not_bold():
-    rows = latex_rows(table(experiment_table(**{"nDCG@5": [0.5, 0.5, 0.5]})).latex())
-    assert [row[1] for row in rows] == [".5000"] * 3
-
-
 TRACK = [label(measure) for measure in TRACK_2023]
-
 SCORES = [0.25, 0.5, 0.75]
 
 
