@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import DataError
+from pyterrier_ikat.errors import DataError, UsageError
 
 WEIGHTS = {0: 1.0, 1: 0.1, 2: 0.0, 3: 2.5}
 
@@ -241,6 +241,50 @@ def test_a_value_without_weights_is_named_with_the_others():
 def test_weights_by_a_column_are_complete(given):
     with pytest.raises(ikat.UsageError, match="weights="):
         ikat.WeightedSum(Finds({}), Finds({}), **given)
+
+
+def test_the_weights_of_a_sum_by_a_column_of_the_turn_by_hand():
+    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["a", "b"], "qlevel": ["a", "c"]})
+    summed = ikat.WeightedSum(
+        finds([("x", 2.0), ("y", 1.0)]),
+        finds([("y", 4.0), ("z", 3.0)]),
+        weights={"a": (1, 0), "c": (0.5, 2)},
+        by="qlevel",
+        normalise="none",
+    )(turns)
+    # a missing passage counts the list's least: 1 and 3
+    assert summed[summed["qid"] == "1_1"].set_index("docno")["score"].round(6).to_dict() == {
+        "x": 2.0,
+        "y": 1.0,
+        "z": pytest.approx(1.0),
+    }
+    assert summed[summed["qid"] == "1_2"].set_index("docno")["score"].round(6).to_dict() == {
+        "y": 8.5,
+        "x": 7.0,
+        "z": 6.5,
+    }
+
+
+def test_weights_by_a_column_are_checked():
+    lists = (finds([("x", 2.0)]), finds([("y", 4.0)]))
+    for options in (
+        {"weights": {"a": (1, 2)}},
+        {"by": "qlevel"},
+        {"weights": (1, 2), "by": "qlevel"},
+    ):
+        with pytest.raises(
+            UsageError, match="give both weights={value: numbers} and by=COLUMN, or numbers alone"
+        ):
+            ikat.WeightedSum(*lists, **options)
+    with pytest.raises(UsageError, match="give one number for each of the 2 branches"):
+        ikat.WeightedSum(*lists, weights={"a": (1,)}, by="qlevel")
+    summed = ikat.WeightedSum(*lists, weights={"a": (1, 2), "b": (2, 1)}, by="qlevel")
+    turn = pd.DataFrame({"qid": ["1_1"], "query": ["a"]})
+    with pytest.raises(
+        DataError, match="a turn has qlevel 'd', for which there are no weights: there are a, b"
+    ):
+        summed(turn.assign(qlevel="d"))
+    assert "by='qlevel'" in repr(summed % 5)
 
 
 def test_an_unknown_scale_is_refused():

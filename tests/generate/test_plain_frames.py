@@ -10,26 +10,6 @@ from pyterrier_ikat.conversations.frame import question_column
 from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.llms.failures import Refused
 
-ASKED = "Which tea is free of caffeine?"
-
-
-@pytest.fixture
-def plain():
-    return pd.DataFrame({"qid": ["1"], "query": [ASKED]})
-
-
-def passages(queries):
-    """Two passages per query, named after its number."""
-    rows = []
-    for row in queries.to_dict("records"):
-        rows.append({**row, "docno": "d0", "rank": 0, "score": 0.0, "text": "Passage 0."})
-        rows.append({**row, "docno": "d1", "rank": 1, "score": -1.0, "text": "Passage 1."})
-    return pd.DataFrame(rows)
-
-
-def last_messages(backend):
-    return [chat[-1]["content"] for chat in backend.asked]
-
 
 @pytest.mark.parametrize(
     ("columns", "expected"),
@@ -43,6 +23,27 @@ def last_messages(backend):
 )
 def test_the_question_is_the_utterance_else_the_oldest_query(columns, expected):
     assert question_column(pd.DataFrame(columns=columns)) == expected
+
+
+ASKED = "Which tea is free of caffeine?"
+
+
+@pytest.fixture
+def plain():
+    return pd.DataFrame({"qid": ["1"], "query": [ASKED]})
+
+
+def last_messages(backend):
+    return [chat[-1]["content"] for chat in backend.asked]
+
+
+def passages(queries):
+    """Two passages per query, named after its number."""
+    rows = []
+    for row in queries.to_dict("records"):
+        rows.append({**row, "docno": "d0", "rank": 0, "score": 0.0, "text": "Passage 0."})
+        rows.append({**row, "docno": "d1", "rank": 1, "score": -1.0, "text": "Passage 1."})
+    return pd.DataFrame(rows)
 
 
 def test_queries_after_rewrite_and_response_show_the_question(plain):
@@ -160,3 +161,15 @@ def test_a_row_without_a_turn_is_named(operator):
         ikat.DataError, match="row 1 of the frame has no qid: give every row the qid of its turn"
     ):
         operator(turns)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [ikat.Answer, ikat.Rewrite, ikat.MultiQuery, lambda llm: ikat.Queries(llm, given="answer")],
+)
+def test_an_empty_frame_has_all_columns_and_asks_nothing(turn, make):
+    full = turn.assign(qanswer=["Ginger."])
+    columns = make(scripted("Fine. 1")[0])(full).columns.tolist()
+    silent, backend = scripted()
+    empty = make(silent)(full.iloc[:0])
+    assert (empty.columns.tolist(), len(empty), backend.asked) == (columns, 0, [])

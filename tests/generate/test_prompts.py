@@ -1,7 +1,10 @@
+"""Prompts of the package: texts are data in them, and folders of one's own replace them."""
+
 import re
 from functools import cache
 
 import pytest
+from fakes import scripted
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
@@ -17,13 +20,23 @@ from pyterrier_ikat.prompts import (
     render,
 )
 
-TEMPLATES = [path for path in sorted(FOLDER.glob("*.jinja")) if path.stem != "ikat_macros"]
 HISTORY = [
     {"role": "user", "content": "Which tea?"},
     {"role": "assistant", "content": "Rooibos."},
     {"role": "user", "content": "And cold?"},
     {"role": "assistant", "content": "Mint."},
 ]
+
+
+def test_gpt_context_has_all_responses_and_llama_only_the_last():
+    assert (
+        history_text(HISTORY)
+        == "user: Which tea?\nsystem: Rooibos.\nuser: And cold?\nsystem: Mint."
+    )
+    assert history_text(HISTORY, "llama") == "user: Which tea?\nuser: And cold?\nsystem: Mint."
+    assert history_text([]) == ""
+
+
 SHOWN = {
     "ptkb": "1: I am vegan",
     "context": "user: Hi",
@@ -54,17 +67,6 @@ SHOWN = {
     "day": "Thursday, 2024-05-02",
     "judged": [("Emmer.", 3)],
 }
-
-
-def test_gpt_context_has_all_responses_and_llama_only_the_last():
-    assert (
-        history_text(HISTORY)
-        == "user: Which tea?\nsystem: Rooibos.\nuser: And cold?\nsystem: Mint."
-    )
-    assert history_text(HISTORY, "llama") == "user: Which tea?\nuser: And cold?\nsystem: Mint."
-    assert history_text([]) == ""
-
-
 NO_METHOD = """
 answer_one_shot: words ptkb context question
 decide_abstain: passages ptkb context question
@@ -127,6 +129,9 @@ def test_conversation_text_is_data(poison):
     assert poison in render("answer", ptkb=poison, context=poison, question=poison, words=None)
 
 
+TEMPLATES = [path for path in sorted(FOLDER.glob("*.jinja")) if path.stem != "ikat_macros"]
+
+
 def rendered(name, values):
     try:
         return render(name, **values)
@@ -146,6 +151,24 @@ def all_headings():
     return sorted(found)
 
 
+VARIANTS = [
+    str,
+    str.upper,
+    lambda line: f"  #{line} ##",
+    lambda line: f"{line}:",
+    lambda line: f"# **{line[2:]}**",
+    lambda line: f"tea\r{line}\rtea\u2028{line}",
+    lambda line: re.sub(r"\d", "12", line).replace("# ", "#"),
+    lambda line: f"\uff03 {line[2:]}",
+]
+
+
+def with_lines(value, lines):
+    if isinstance(value, list | tuple):
+        return type(value)(with_lines(one, lines) for one in value)
+    return value + lines if isinstance(value, str) else value
+
+
 def headings(prompt):
     """The lines of a prompt that anybody takes for headings."""
     return [
@@ -153,12 +176,6 @@ def headings(prompt):
         for line in re.split(r"[\n\r\x85\u2028\u2029]", prompt)
         if re.match(r"\s*[#\uff03]", line)
     ]
-
-
-def with_lines(value, lines):
-    if isinstance(value, list | tuple):
-        return type(value)(with_lines(one, lines) for one in value)
-    return value + lines if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
@@ -170,18 +187,6 @@ def test_no_line_of_a_text_passes_for_a_heading(path):
             loud += "\n" + variant(line)
     poisoned = {name: with_lines(value, loud) for name, value in SHOWN.items()}
     assert headings(render(path.stem, **poisoned)) == headings(render(path.stem, **SHOWN))
-
-
-VARIANTS = [
-    str,
-    str.upper,
-    lambda line: f"  #{line} ##",
-    lambda line: f"{line}:",
-    lambda line: f"# **{line[2:]}**",
-    lambda line: f"tea\r{line}\rtea\u2028{line}",
-    lambda line: re.sub(r"\d", "12", line).replace("# ", "#"),
-    lambda line: f"\uff03 {line[2:]}",
-]
 
 
 def test_a_text_that_is_only_a_heading_is_none_others_stay():
@@ -368,3 +373,36 @@ def test_each_prompt_example_of_the_paper_is_included_whole(name, last):
             )
         )
     assert (FOLDER / "answer_one_shot.jinja").read_text(encoding="utf-8").count("# Example\n") == 1
+
+
+TEMPLATES_OF = {
+    "respond": (ikat.Respond, {}, ["respond"]),
+    "respond with citations": (ikat.Respond, {"cite": True}, ["respond", "respond_cite"]),
+    "answer": (ikat.generate.Answer, {}, ["answer"]),
+    "queries": (ikat.Queries, {}, ["queries"]),
+    "queries after an answer": (
+        ikat.Queries,
+        {"given": "answer"},
+        ["queries_given_answer", "answer"],
+    ),
+    "passage queries": (
+        ikat.generate.PassageQueries,
+        {"forms": ["short", "long"]},
+        ["passage_queries_short", "passage_queries_long"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES_OF)
+def test_every_template_of_an_operator_has_its_checksum(name, tmp_path):
+    operator, arguments, templates = TEMPLATES_OF[name]
+    llm, _ = scripted()
+    checksums = operator(llm, **arguments).prompt_checksums()
+    assert sorted(checksums) == sorted(templates)
+    for template in templates:
+        source = (FOLDER / f"{template}.jinja").read_text(encoding="utf-8")
+        own = tmp_path / template
+        own.mkdir()
+        (own / f"{template}.jinja").write_text(source + "Be brief.", encoding="utf-8")
+        changed = operator(llm, **arguments, prompts=str(own)).prompt_checksums()
+        assert {key for key in templates if changed[key] != checksums[key]} == {template}

@@ -1,9 +1,10 @@
-"""What each operator asks for, and what a plan counts and writes in its place."""
+"""What each operator asks for, which columns it needs, and what a plan counts and writes."""
 
 import pandas as pd
+import pyterrier as pt
 import pytest
 from fakes import scripted
-from operators import CHAT, PTKB, a_turn, found, two_turns
+from operators import CAFFEINE, COLD, PTKB, a_turn, found, two_turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import CitedSentence, CitedText
@@ -11,8 +12,12 @@ from pyterrier_ikat.generate.rewrite import Reformulation
 from pyterrier_ikat.llm_operator import as_long_as
 from pyterrier_ikat.planning import Plan
 
-COLD, TEA = "And against a cold?", "Which tea has no caffeine?"
 G = ikat.generate
+
+
+# The operator; columns of the two turns; the prompt of each request, with its turn and item (one
+# request a turn where it is only a name); the fallbacks; the stand-ins of a plan.
+CHOSEN = {"qstatements": [[("3", 1.0), ("1", 0.5), ("9", 0.1)], []]}
 
 
 def repeated(words, *texts):
@@ -20,20 +25,23 @@ def repeated(words, *texts):
 
 
 def both(answers=("", "")):
-    return [Reformulation(COLD, answers[0]), Reformulation(TEA, answers[1])]
+    return [Reformulation(COLD, answers[0]), Reformulation(CAFFEINE, answers[1])]
 
 
-# The operator; columns of the two turns; the prompt of each request, with its turn and item (one
-# request a turn where it is only a name); the fallbacks; the stand-ins of a plan.
-CHOSEN = {"qstatements": [[("3", 1.0), ("1", 0.5), ("9", 0.1)], []]}
 OPERATORS = {
-    "answer": (lambda llm: ikat.Answer(llm), {}, "answer", [COLD, TEA], repeated(120, COLD, TEA)),
+    "answer": (
+        lambda llm: ikat.Answer(llm),
+        {},
+        "answer",
+        [COLD, CAFFEINE],
+        repeated(120, COLD, CAFFEINE),
+    ),
     "one shot": (
         lambda llm: ikat.Answer(llm, statements="chosen"),
         CHOSEN,
         "answer_one_shot",
-        [COLD, TEA],
-        repeated(120, COLD, TEA),
+        [COLD, CAFFEINE],
+        repeated(120, COLD, CAFFEINE),
     ),
     "outline": (
         lambda llm: G.OutlineAnswer(llm),
@@ -49,7 +57,7 @@ OPERATORS = {
         ["", ""],
         repeated(30, "", ""),
     ),
-    "rewrite": (lambda llm: ikat.Rewrite(llm), {}, "rewrite", [COLD, TEA], [COLD, TEA]),
+    "rewrite": (lambda llm: ikat.Rewrite(llm), {}, "rewrite", [COLD, CAFFEINE], [COLD, CAFFEINE]),
     "rewrite of rewrites": (
         lambda llm: ikat.Rewrite(llm, "short", style="llama", question="qresolved"),
         {"qresolved": ["A?", "B?"]},
@@ -57,13 +65,13 @@ OPERATORS = {
         ["A?", "B?"],
         ["A?", "B?"],
     ),
-    "clarify": (lambda llm: G.Clarify(llm), CHOSEN, "clarify", [COLD, TEA], [COLD, TEA]),
+    "clarify": (lambda llm: G.Clarify(llm), CHOSEN, "clarify", [COLD, CAFFEINE], [COLD, CAFFEINE]),
     "rewrite and answer": (
         lambda llm: ikat.RewriteAndAnswer(llm),
         {},
         "rewrite_and_answer",
         both(),
-        both(repeated(60, COLD, TEA)),
+        both(repeated(60, COLD, CAFFEINE)),
     ),
     "rewrite alone": (
         lambda llm: ikat.RewriteAndAnswer(llm, answer=False, persona=False),
@@ -77,21 +85,21 @@ OPERATORS = {
         {},
         "reformulate_queries",
         both(),
-        both(repeated(60, COLD, TEA)),
+        both(repeated(60, COLD, CAFFEINE)),
     ),
     "level": (
         lambda llm: G.RewriteByLevel(llm),
         {},
         "rewrite_by_level",
-        [("a", COLD), ("a", TEA)],
-        [("a", COLD), ("a", TEA)],
+        [("a", COLD), ("a", CAFFEINE)],
+        [("a", COLD), ("a", CAFFEINE)],
     ),
     "queries": (
         lambda llm: ikat.Queries(llm, n=2),
         {"qrewrite": ["A?", None]},
         "queries",
-        [["A?"], [TEA]],
-        [["A? 0.0", "A? 0.1"], [f"{TEA} 1.0", f"{TEA} 1.1"]],
+        [["A?"], [CAFFEINE]],
+        [["A? 0.0", "A? 0.1"], [f"{CAFFEINE} 1.0", f"{CAFFEINE} 1.1"]],
     ),
     "statement queries": (
         lambda llm: G.StatementQueries(llm),
@@ -101,8 +109,8 @@ OPERATORS = {
             ("chat_2", "queries_statement", "1"),
             ("other_1", "queries_statement", ""),
         ],
-        [[COLD], [COLD], [TEA]],
-        [[f"{COLD} 0.0"], [f"{COLD} 1.0"], [f"{TEA} 2.0"]],
+        [[COLD], [COLD], [CAFFEINE]],
+        [[f"{COLD} 0.0"], [f"{COLD} 1.0"], [f"{CAFFEINE} 2.0"]],
     ),
     "passage queries": (
         lambda llm: G.PassageQueries(llm, ("short", "article"), per_statement=1),
@@ -114,12 +122,12 @@ OPERATORS = {
             ("other_1", "passage_queries_short", ""),
             ("other_1", "passage_queries_article", ""),
         ],
-        [COLD, "A?", COLD, TEA, "B?"],
+        [COLD, "A?", COLD, CAFFEINE, "B?"],
         [
             *repeated(75, COLD),
             *repeated(150, "A?"),
             *repeated(75, COLD),
-            *repeated(75, TEA),
+            *repeated(75, CAFFEINE),
             *repeated(150, "B?"),
         ],
     ),
@@ -151,7 +159,7 @@ OPERATORS = {
         [[], []],
         [
             [{"message": 2, "words": COLD, "statement": "I live in Oslo."}],
-            [{"message": 1, "words": TEA, "statement": "I live in Oslo."}],
+            [{"message": 1, "words": CAFFEINE, "statement": "I live in Oslo."}],
         ],
     ),
     "topic": (
@@ -226,13 +234,6 @@ def test_an_operator_asks_falls_back_and_is_planned(name):
     assert row["stage"].endswith(", at least") == (name == "statement queries")
 
 
-@pytest.mark.parametrize("forms", [["long", "short"], ["short", "styled"], ["article"]])
-def test_only_a_short_passage_is_planned_short(forms):
-    typical = G.PassageQueries(scripted()[0], forms).typical(a_turn())
-    lengths = {"short": 75, "long": 150, "styled": 150, "article": 150}
-    assert [len(text.split()) for text in typical] == [lengths[form] for form in forms]
-
-
 NEEDS = {
     "enhanced": (lambda llm: ikat.Rewrite(llm, "enhanced"), ["query", "qanswer"]),
     "personal": (
@@ -290,38 +291,7 @@ def test_the_templates_of_an_operator_are_all_that_it_sends():
     assert G.Decide(llm, may_ask=False).template() == "decide_abstain"
 
 
-@pytest.mark.parametrize(
-    ("least", "asked"),
-    [(5, [("chat_1", "Rooibos."), ("chat_2", "Ginger.")]), (8, [("chat_1", "Rooibos.")]), (9, [])],
-)
-def test_long_responses_are_asked_by_their_own_turn(least, asked):
-    answers = ["Ginger.", "Sage.", "Mint."]
-    messages = list(CHAT)
-    for text in answers:
-        messages += [{"role": "assistant", "content": text}, {"role": "user", "content": "More?"}]
-    messages = messages[:-4] + messages[-2:]  # Ginger and Mint
-    llm, _ = scripted()
-    operator = G.Summarise(llm, least)
-    frame = pd.concat([ikat.conversation(messages), ikat.conversation(messages, number="chat")])
-    requests = operator.requests(frame)
-    assert [request.qid for request in requests] == [qid for qid, _ in asked]
-    assert operator.fallback(frame) == [text for _, text in asked]
-    assert [len(text.split()) for text in operator.typical(frame)] == [40] * len(asked)
-    written = operator.write(frame, [f"S{number}" for number in range(len(asked))])
-    changed = [message["content"] for message in written["qhistory"].iloc[1]]
-    expected = [message["content"] for message in messages[:-1]]
-    for number, (_, text) in enumerate(asked):
-        expected[expected.index(text)] = f"S{number}"
-    assert changed == expected
-    without = frame.drop(columns="qconversation").assign(qid=["x_9", "y_9"])
-    assert [request.qid for request in operator.requests(without)][: len(asked)] == [
-        qid.replace("chat", "x_9") for qid, _ in asked
-    ]
-
-
 RESULTS = found(two_turns(), 4)
-
-
 CONDENSED = [
     "Passage 1 of chat_2. More.",
     "Passage 2 of chat_2. More.",
@@ -386,107 +356,6 @@ def test_an_operator_on_passages_asks_and_falls_back(make, prompts, fallbacks, t
         assert [len(texts) for texts in planned["qpassages"]] == [3, 3]
 
 
-def test_a_plan_of_condensed_passages_ends_at_the_cut():
-    operator = G.Condense(scripted()[0], 20, direct=1, chunk=2, threshold=0.5)
-    for cut, calls in ((4, 4), (20, 20), (1000, 20)):
-        plan = Plan("mine", set())
-        plan.cut = cut
-        operator.plan(two_turns(), plan)
-        assert [(row["stage"], row["calls"]) for row in plan.rows] == [("condense, at most", calls)]
-        assert not plan.fewer_passages
-    plan.fewer_passages = True
-    operator.plan(two_turns(), plan)
-    assert plan.fewer_passages
-
-
-def test_a_responder_is_copied_with_another_limit_or_citations():
-    llm, _ = scripted()
-    one = ikat.Respond(llm, 3, words=50, form="passages_only", abstention="No.")
-    assert one.limited(9) == ikat.Respond(llm, 3, words=9, form="passages_only", abstention="No.")
-    cites = ikat.Respond(llm, 3, 50, "passages_only", abstention="No.", cite=True)
-    assert one.citing() == cites
-    assert one.abstains_with() == "No."
-    assert ikat.Respond(llm, form="condensed").citing() is None
-    with pytest.raises(ikat.UsageError, match="a summary of several passages can't be cited"):
-        ikat.Respond(llm, form="condensed", cite=True)
-
-
-def test_what_is_shown_of_a_text_while_it_is_written():
-    llm, _ = scripted()
-    assert ikat.Answer(llm).while_written(a_turn())("A [1]. B") == "A [1]. B"
-    frame = found(a_turn(), 2)
-    plain = ikat.Respond(llm, words=3).while_written(frame)
-    assert [plain(text) for text in ("A [1].", "A b c. D")] == ["A [1].", "A b c."]
-    citing = ikat.Respond(llm, words=3, cite=True).while_written(frame)
-    shown = [
-        citing(text) for text in ("Tea [2].", "Tea [2]. Rye [9]. Hay", "Oat tea. Rye [1]. Hay now")
-    ]
-    assert shown == ["Tea.", "Tea. [1] Rye. Hay", "Oat tea. Rye. [1]"]
-    assert citing("Tea [3]. Hay") == "Tea. Hay"  # two passages were shown
-
-
-def calls_of(plan):
-    """Of each stage its calls, and how many of them are new."""
-    return [(row["stage"], row["calls"], row["new"]) for row in plan.rows]
-
-
-def test_the_plan_of_several_samples_has_a_query_for_each():
-    llm, backend = scripted()
-    plan = Plan("mine", set())
-    planned = ikat.Samples(ikat.Rewrite(llm), 3).plan(two_turns(), plan)
-    assert calls_of(plan) == [("rewrite", 6, 6)]
-    assert planned["qsubqueries"].tolist() == [
-        [f"{COLD} 0", f"{COLD} 1", f"{COLD} 2"],
-        [f"{TEA} 0", f"{TEA} 1", f"{TEA} 2"],
-    ]
-    assert planned["qrewrite"].tolist() == [COLD, TEA]
-    assert backend.asked == []
-
-
-def test_the_samples_of_each_stage_and_model_are_counted():
-    from pyterrier_ikat.generate.sampled_queries import samples_asked
-
-    one = scripted()[0]
-    other = scripted()[0]
-    pipeline = (
-        ikat.Samples(ikat.Rewrite(one), 3)
-        >> ikat.Rewrite(one)
-        >> ikat.Answer(one)
-        >> ikat.Samples(ikat.Answer(other), 2)
-    )
-    assert samples_asked(pipeline) == {
-        id(one): {"rewrite": 3, "answer": 1},
-        id(other): {"answer": 2},
-    }
-
-
-def test_a_plan_of_responders_asks_all_of_them_and_the_judge():
-    llm = scripted()[0]
-    judge = scripted()[0]
-    best = ikat.BestResponse([ikat.Respond(llm, 2), ikat.Respond(llm, 3)], judge, 2)
-    plan = Plan("mine", set())
-    frame = two_turns()
-    assert best.plan(frame, plan) is frame
-    assert calls_of(plan) == [
-        ("respond", 2, 2),
-        ("respond", 2, 2),
-        ("best_response", 4, 4),
-    ]
-    responded = found(a_turn(), 2).assign(qresponses=[["A.", "B."]] * 2)
-    requests = best.requests(responded)
-    assert [(request.qid, request.item) for request in requests] == [
-        ("chat_2", "1"),
-        ("chat_2", "2"),
-    ]
-    assert best.fallback(responded) == [None, None]
-    assert best.typical(responded) == [
-        [{"claim": "A.", "supported": True}],
-        [{"claim": "B.", "supported": True}],
-    ]
-    with pytest.raises(ikat.UsageError, match="give two or more"):
-        ikat.BestResponse([ikat.Respond(llm)], judge)
-
-
 def test_a_plan_without_a_model_shows_what_the_columns_say():
     plan = Plan("mine", set())
     turn = a_turn(qgoldptkb=["2"])
@@ -498,10 +367,28 @@ def test_a_plan_without_a_model_shows_what_the_columns_say():
     appended = G.AppendStatements("qgoldptkb").plan(turn, plan)
     assert appended["query"].item() == f"{COLD} I own a dog."
     assert G.AppendStatements().plan(turn, plan) is turn
-    added = G.AppendQuery(ikat.generate.QueryColumn("query")).plan(turn, plan)
+    added = G.AppendQuery(G.QueryColumn("query")).plan(turn, plan)
     assert added["query"].item() == f"{COLD} {COLD}"
-    expansion = G.HistoricalQueryExpansion(ikat.generate.QueryColumn("query"), 2)
+    expansion = G.HistoricalQueryExpansion(G.QueryColumn("query"), 2)
     assert expansion.plan(turn, plan)["query"].item() == COLD
     seq2seq = G.Seq2SeqRewrite("nowhere").plan(turn, plan)
     assert (seq2seq["query"].item(), seq2seq["qrewrite"].item()) == (COLD, COLD)
     assert plan.rows == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "column"),
+    [
+        (lambda: G.BestQuery(ikat.RawUtterance()), "qsubqueries"),
+        (lambda: ikat.ManualRewrite(), "qresolved"),
+        (lambda: G.QueryColumn("qanswer"), "qanswer"),
+        (lambda: G.ShowStatements(), "qstatements"),
+        (lambda: G.ShowStatements("gold"), "qgoldptkb"),
+        (lambda: G.AppendStatements(), "qstatements"),
+        (lambda: G.Aggregate(also="qanswer"), "qanswer"),
+        (lambda: ikat.ExplodeQueries(), "qsubqueries"),
+    ],
+)
+def test_a_column_that_is_read_and_missing_is_named(operator, column):
+    with pytest.raises(pt.validate.InputValidationError, match=column):
+        operator()(a_turn())

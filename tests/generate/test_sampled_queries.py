@@ -1,131 +1,21 @@
-"""Samples of one prompt: asked, counted, kept apart and replayed, and one query made of them."""
+"""Samples of one prompt: asked, counted, kept apart and replayed."""
 
 import json
+import warnings
 
-import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 from fakes import Reply, scripted
-from hypothesis import given
-from hypothesis import strategies as st
-from operators import a_turn, ledger, texts, two_turns
+from operators import CAFFEINE, COLD, a_turn, calls_of, labelled, ledger, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.completions.texts import parse_reasoned_rewrite, parse_rewrite_and_answer
-from pyterrier_ikat.generate.sampled_queries import SamplesWarning, word_vectors
-
-
-class Vectors(pt.Transformer):
-    """An encoder: each text has the vector of a table."""
-
-    def __init__(self, **vectors):
-        super().__init__()
-        self.vectors = vectors
-        self.encoded = []
-
-    def transform(self, inp):
-        self.encoded += inp["query"].tolist()
-        vectors = []
-        for text in inp["query"]:
-            name = text.replace(" ", "_")
-            vectors.append(np.array(self.vectors[name], dtype=np.float32))
-        return inp.assign(query_vec=vectors)
-
-    def __hash__(self):
-        return id(self)
-
-
-def drawn(*samples, **columns):
-    return pd.DataFrame(
-        {"qid": ["1_2"], "query": ["it?"], "qsamples": [[list(sample) for sample in samples]]}
-    ).assign(**columns)
-
-
-def both(rewrite, answer):
-    return f"Rewrite: {rewrite}\nResponse: {answer}"
-
-
-# --- the completion of a rewrite and an answer
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Rewrite: Is mint safe?\nResponse: Yes, it is.", ("Is mint safe?", "Yes, it is.")),
-        (
-            "Reason: a\nRewrite: Is mint safe?\n\nResponse: Yes.\n\nIt is: really.",
-            ("Is mint safe?", "Yes. It is: really."),
-        ),
-        ("**Rewrite:** Is mint safe?\n**Response:** Yes.", ("Is mint safe?", "Yes.")),
-        (
-            "Rewritten query:\nIs mint safe?\nAnswer:\nYes.\nResponse: no label any more",
-            ("Is mint safe?", "Yes. Response: no label any more"),
-        ),
-        (
-            '{"reason": "a", "rewrite": "Is mint safe?", "response": "Yes."}',
-            ("Is mint safe?", "Yes."),
-        ),
-        (
-            "<think>Rewrite: no</think>Rewrite: Is mint safe?\nResponse: Yes.",
-            ("Is mint safe?", "Yes."),
-        ),
-        ("Rewrite: Is mint safe?", None),
-        ("Response: Yes.", None),
-        ("Response: Yes.\nRewrite: Is mint safe?", None),
-        ("Is mint safe? Yes.", None),
-        ("Rewrite:\nResponse: Yes.", None),
-        ("I'm sorry, but I can't help with that.", None),
-        ("", None),
-    ],
+from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.generate.sampled_queries import (
+    SamplesWarning,
 )
-def test_a_rewrite_and_its_answer_are_read_after_their_labels(text, expected):
-    assert parse_rewrite_and_answer(text) == expected
+from pyterrier_ikat.planning import Plan
 
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Reason: it is mint.\nRewrite: Is mint safe?", "Is mint safe?"),
-        ("Is mint safe?", "Is mint safe?"),
-        ("Rewrite: Is mint safe?\nResponse: Yes.", "Is mint safe?"),
-        ("Reason: it is mint.", ""),
-        ("Response: Yes.", ""),
-    ],
-)
-def test_a_reason_is_no_rewrite(text, expected):
-    assert parse_reasoned_rewrite(text) == expected
-
-
-def test_an_unusable_completion_falls_back_to_the_question():
-    llm, _ = scripted("Rewrite: half", both("Is rooibos good against a cold?", "It is."))
-    out = ikat.RewriteAndAnswer(llm, on_error="fallback")(two_turns())
-    assert out["qrewrite"].tolist() == ["And against a cold?", "Is rooibos good against a cold?"]
-    assert out["query"].tolist() == [
-        "And against a cold?",
-        "Is rooibos good against a cold? It is.",
-    ]
-    assert out["qanswer"].tolist() == ["", "It is."]
-    assert (ledger(llm, "failures"), ledger(llm, "fallbacks")) == (1, 1)
-
-
-def test_the_prompt_asks_for_what_is_wanted():
-    llm, backend = scripted(both("a", "b"), "Rewrite: a", "Rewrite: a")
-    turn = a_turn()
-    ikat.RewriteAndAnswer(llm)(turn)
-    assert "qanswer" not in ikat.RewriteAndAnswer(llm, False)(turn)
-    ikat.RewriteAndAnswer(llm, answer=False, think=False)(turn)
-    assert [("Reason:" in text, "Response:" in text) for text in texts(backend)] == [
-        (True, True),
-        (True, False),
-        (False, False),
-    ]
-    for text in texts(backend):
-        assert "I own a dog." in text
-        assert "user: Which tea has no caffeine?" in text
-
-
-# --- samples
+G = ikat.generate
 
 
 def test_each_turn_is_asked_n_times_and_the_first_is_the_own_one():
@@ -141,7 +31,7 @@ def test_each_turn_is_asked_n_times_and_the_first_is_the_own_one():
 
 
 def test_columns_of_a_sample_stay_apart_and_are_joined_to_search():
-    llm, _ = scripted(both("r1", "a1"), both("r2", "a2"))
+    llm, _ = scripted(labelled("r1", "a1"), labelled("r2", "a2"))
     out = ikat.Samples(ikat.RewriteAndAnswer(llm), 2, ("qrewrite", "qanswer"))(a_turn())
     assert out["qsamples"][0] == [["r1", "a1"], ["r2", "a2"]]
     assert out["qsubqueries"][0] == ["r1 a1", "r2 a2"]
@@ -236,13 +126,11 @@ def test_a_model_that_does_not_draw_is_warned_of():
             "writes no qanswer, but qid, query",
         ),
         (
-            lambda llm: ikat.Samples(ikat.generate.PassageQueries(llm, ("short", "long")))(
-                a_turn()
-            ),
+            lambda llm: ikat.Samples(G.PassageQueries(llm, ("short", "long")))(a_turn()),
             "asks 2 times for 1 turn",
         ),
         (
-            lambda llm: ikat.generate.Aggregate("max"),
+            lambda llm: G.Aggregate("max"),
             "how='max' is unknown: choose one of mean, first, consistent",
         ),
     ],
@@ -252,97 +140,102 @@ def test_what_cannot_be_sampled_or_chosen_is_named(make, said):
         make(scripted("a")[0])
 
 
-# --- one query of all
+def test_samples_need_one_request_per_turn():
+    llm, _ = scripted()
+    with pytest.raises(UsageError, match="asks 1 time for 2 turns"):
+        ikat.Samples(G.SelectStatements(llm), 2).requests(two_turns())
+    assert ikat.Samples(ikat.Rewrite(llm), 2, columns=["query"]).columns == ("query",)
 
 
-def test_the_texts_of_all_samples_or_of_one_are_joined():
-    frame = drawn(("mint tea", "a1"), ("sage", "a2"), ("mint leaf tea", "a3"), qrewrite=["whole"])
-    queries = {}
-    for how in ("mean", "first", "consistent"):
-        queries[how] = ikat.generate.Aggregate(how)(frame)["query"].item()
-    # cosines, each with all three: mint tea 1 + 0 + 2/sqrt(6) = 1.816, sage 1, mint leaf tea 1.816
-    # again: the first of the equal ones
-    assert queries == {
-        "mean": "mint tea a1 sage a2 mint leaf tea a3",
-        "first": "mint tea a1",
-        "consistent": "mint tea a1",
+def test_one_sample_is_asked_without_a_warning():
+    llm, _ = scripted("a", "b")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = ikat.Samples(ikat.Rewrite(llm), 1)(two_turns())
+    assert out["qsubqueries"].tolist() == [["a"], ["b"]]
+
+
+def test_samples_that_may_be_equal_are_told_by_their_number(monkeypatch):
+    llm, _ = scripted(*"abcdef")
+    asked = []
+
+    def repeats(number, asked_of_stages=None):
+        asked.append(number)
+        return "no temperature" if number > 2 else ""
+
+    monkeypatch.setattr(llm.backend, "repeats", repeats)
+    with pytest.warns(SamplesWarning, match="the 3 samples of .* has no temperature; give it a"):
+        ikat.Samples(ikat.Rewrite(llm), 3)(a_turn())
+    ikat.Samples(ikat.Rewrite(llm), 2)(a_turn())
+    ikat.Samples(ikat.Rewrite(llm), 1)(a_turn())
+    assert asked == [3, 2]
+
+
+def test_samples_of_a_recording_are_what_was_recorded(monkeypatch):
+    """So none is told to be perhaps the same as another one."""
+    llm, _ = scripted("a", "b", "c")
+    monkeypatch.setattr(llm.backend, "replays", True)
+    monkeypatch.setattr(llm.backend, "repeats", lambda number: "no temperature")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = ikat.Samples(ikat.Rewrite(llm), 3)(a_turn())
+    assert out["qsubqueries"].tolist() == [["a", "b", "c"]]
+
+
+def test_a_plan_of_samples_may_be_open_ended():
+    llm, _ = scripted()
+    turn = a_turn(qstatements=[("1", 1.0)])
+    for operator, stage in ((ikat.Queries(llm), ""), (G.StatementQueries(llm), ", at least")):
+        plan = Plan("mine", set())
+        ikat.Samples(operator, 2).plan(turn, plan)
+        [row] = plan.rows
+        assert (row["stage"], row["calls"]) == (operator.stage + stage, 2)
+
+
+def test_samples_of_several_turns_stay_with_their_turns():
+    llm, _ = scripted("a1", "b1", "a2", "b2")
+    frame = two_turns().set_axis([5, 3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sampled = ikat.Samples(ikat.Rewrite(llm), 2, columns=["query", "qid"])(frame)
+    assert sampled["qsubqueries"].tolist() == [
+        ["a1 chat_2", "a2 chat_2"],
+        ["b1 other_1", "b2 other_1"],
+    ]
+    assert sampled["qsamples"].tolist()[1] == [["b1", "other_1"], ["b2", "other_1"]]
+    assert sampled["query"].tolist() == ["a1", "b1"]
+    with pytest.raises(DataError, match="several rows"):
+        ikat.Samples(ikat.Rewrite(llm), 2)(pd.concat([frame, frame]))
+    requests = ikat.Samples(ikat.Rewrite(llm), 2).requests(frame)
+    shown = [(one.qid, one.sample, one.samples) for one in requests]
+    assert shown == [("chat_2", 0, 2), ("other_1", 0, 2), ("chat_2", 1, 2), ("other_1", 1, 2)]
+
+
+def test_the_plan_of_several_samples_has_a_query_for_each():
+    llm, backend = scripted()
+    plan = Plan("mine", set())
+    planned = ikat.Samples(ikat.Rewrite(llm), 3).plan(two_turns(), plan)
+    assert calls_of(plan) == [("rewrite", 6, 6)]
+    assert planned["qsubqueries"].tolist() == [
+        [f"{COLD} 0", f"{COLD} 1", f"{COLD} 2"],
+        [f"{CAFFEINE} 0", f"{CAFFEINE} 1", f"{CAFFEINE} 2"],
+    ]
+    assert planned["qrewrite"].tolist() == [COLD, CAFFEINE]
+    assert backend.asked == []
+
+
+def test_the_samples_of_each_stage_and_model_are_counted():
+    from pyterrier_ikat.generate.sampled_queries import samples_asked
+
+    one = scripted()[0]
+    other = scripted()[0]
+    pipeline = (
+        ikat.Samples(ikat.Rewrite(one), 3)
+        >> ikat.Rewrite(one)
+        >> ikat.Answer(one)
+        >> ikat.Samples(ikat.Answer(other), 2)
+    )
+    assert samples_asked(pipeline) == {
+        id(one): {"rewrite": 3, "answer": 1},
+        id(other): {"answer": 2},
     }
-    assert (
-        ikat.generate.Aggregate("first", also="qrewrite")(frame)["query"].item()
-        == "mint tea a1 whole"
-    )
-    assert ikat.generate.Aggregate()(frame)["query_0"].item() == "it?"
-
-
-def test_the_mean_vector_counts_repeats_and_encodes_texts_once():
-    encoder = Vectors(r=[1, 0], a1=[0, 1], a2=[0, 3])
-    frame = drawn(("r", "a1"), ("r", "a2"))
-    out = ikat.generate.Aggregate("mean", encoder)(frame)
-    assert out["query_vec"].item().tolist() == [0.5, 1.0]  # (2 r + a1 + a2) / 4
-    assert out["query"].item() == "r"
-    assert sorted(encoder.encoded) == ["a1", "a2", "r"]
-
-
-def test_the_mean_vector_has_the_text_of_one_more_column():
-    encoder = Vectors(r=[1, 0], a1=[0, 1], more=[5, 2])
-    frame = drawn(("r", "a1")).assign(qrewrite="more")
-    out = ikat.generate.Aggregate("mean", encoder, "qrewrite")(frame)
-    assert out["query_vec"].item().tolist() == [2.0, 1.0]
-    assert out["query"].item() == "r"
-
-
-def test_by_vectors_the_sample_of_largest_dot_sum_is_chosen():
-    encoder = Vectors(r1=[1, 0], r2=[0.9, 0.9], r3=[0, 1], a1=[0, 0], a2=[2, 2], a3=[0, 0])
-    frame = drawn(("r1", "a1"), ("r2", "a2"), ("r3", "a3"))  # sums: 1.9, 3.42, 1.9
-    out = ikat.generate.Aggregate("consistent", encoder)(frame)
-    np.testing.assert_allclose(out["query_vec"].item(), [1.45, 1.45], rtol=1e-6)
-    assert out["query"].item() == "r2"
-
-
-def test_a_query_vector_of_an_earlier_query_does_not_stay():
-    frame = drawn(("mint",)).assign(query_vec=[np.zeros(2)])
-    assert "query_vec" not in ikat.generate.Aggregate()(frame).columns
-
-
-@pytest.mark.parametrize("samples", [[], [["", "a"]], [[]], [["a", None]]])
-def test_a_turn_without_a_sample_and_a_non_encoder_are_named(samples):
-    with pytest.raises(ikat.DataError, match=r"turn 1_2 has the qsamples \["):
-        ikat.generate.Aggregate()(drawn(("a",)).assign(qsamples=[samples]))
-    with pytest.raises(ikat.DataError, match="gave no query_vec for each query"):
-        ikat.generate.Aggregate(encoder=ikat.RawUtterance())(drawn(("a",)))
-
-
-WORDS = st.lists(st.sampled_from(["mint", "tea", "sage"]), min_size=1, max_size=5)
-
-
-@given(st.lists(WORDS, min_size=1, max_size=6))
-def test_closeness_is_the_cosine_of_word_counts(lists):
-    vectors = word_vectors([" ".join(words) for words in lists])
-    rows = [[words.count("mint"), words.count("tea"), words.count("sage")] for words in lists]
-    counts = np.array(rows, dtype=float)
-    lengths = np.linalg.norm(counts, axis=1)
-    cosines = counts @ counts.T / np.outer(lengths, lengths)
-    np.testing.assert_allclose(vectors @ vectors.T, cosines, atol=1e-12)
-
-
-def test_for_bm25_joined_texts_rank_as_by_their_mean_scores(tmp_path):
-    passages = {
-        "a": "mint tea is mint",
-        "b": "sage tea cures",
-        "c": "mint leaf",
-        "d": "a tram runs",
-        "e": "sage and mint and tea leaves",
-    }
-    index = ikat.PassageIndex(tmp_path / "i").index(
-        [{"docno": docno, "text": text} for docno, text in passages.items()]
-    )
-    texts = ["mint tea", "sage tea", "mint tea", "leaves of sage"]
-    together = (ikat.generate.Aggregate() >> index.bm25())(
-        drawn(*([text] for text in texts))
-    ).set_index("docno")["score"]
-    alone = (
-        index.bm25()(pd.DataFrame({"qid": list("0123"), "query": texts}))
-        .groupby("docno")["score"]
-        .sum()
-    )
-    np.testing.assert_allclose(together.sort_index(), alone.sort_index(), rtol=1e-5)

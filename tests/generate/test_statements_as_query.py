@@ -1,10 +1,11 @@
-"""Statements ranked by a re-ranker, and statements as part of the query."""
+"""Statements ranked by a re-ranker, shown to a method, and as part of the query."""
 
 from types import SimpleNamespace
 
 import pyterrier as pt
 import pytest
 from fakes import ByPrompt
+from operators import a_turn
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.frame import object_frame
@@ -12,20 +13,11 @@ from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.study.systems import open_systems
 
+G = ikat.generate
 PTKB = {"1": "I own a dog.", "2": "I am vegan.", "10": "I live in Rome."}
 
 
-def turns(**columns):
-    given = {
-        "qid": ["1_1", "1_2"],
-        "query": ["breakfast?", "and lunch?"],
-        "qptkb": [PTKB, {}],
-        **columns,
-    }
-    return object_frame(given)
-
-
-class Table(Operator):
+class ScoresStatements(Operator):
     """Score statements by a table (qid, id) -> score, and give the rows back in another order."""
 
     schematic = {"label": "Table"}
@@ -43,8 +35,20 @@ class Table(Operator):
         return scored.iloc[::-1]
 
 
+def turns(**columns):
+    given = {
+        "qid": ["1_1", "1_2"],
+        "query": ["breakfast?", "and lunch?"],
+        "qptkb": [PTKB, {}],
+        **columns,
+    }
+    return object_frame(given)
+
+
 def test_every_statement_is_scored_once_and_the_best_are_chosen():
-    scorer = Table({("1_1", "1"): 0.5, ("1_1", "2"): 0.9, ("1_1", "10"): 0.5, ("1_2", "1"): 0.0})
+    scorer = ScoresStatements(
+        {("1_1", "1"): 0.5, ("1_1", "2"): 0.9, ("1_1", "10"): 0.5, ("1_2", "1"): 0.0}
+    )
     ranked = ikat.RankStatements(scorer, n=2)(turns(qptkb=[PTKB, {"1": "b"}]))
     assert ranked["qstatements"].tolist() == [
         [("2", 0.9), ("1", 0.5)],
@@ -82,14 +86,14 @@ def test_a_statement_without_a_finite_score_is_named(change):
 
 def test_the_chosen_statements_are_appended_in_their_order():
     frame = turns(qstatements=[[("10", 0.9), ("1", 0.2)], []])
-    appended = ikat.generate.AppendStatements()(frame)
+    appended = G.AppendStatements()(frame)
     assert appended["query"].tolist() == ["breakfast? I live in Rome. I own a dog.", "and lunch?"]
     assert appended["query_0"].tolist() == ["breakfast?", "and lunch?"]
 
 
 def test_the_manual_query_is_manual_rewrite_plus_gold_statements():
     topics = pt.get_dataset("ikat:sample").get_topics("manual")
-    queries = (ikat.ManualRewrite() >> ikat.generate.AppendStatements("qgoldptkb"))(topics)
+    queries = (ikat.ManualRewrite() >> G.AppendStatements("qgoldptkb"))(topics)
     for row in queries.itertuples():
         assert row.query == " ".join(
             [row.qresolved, *(row.qptkb[number] for number in row.qgoldptkb)]
@@ -103,7 +107,7 @@ def test_a_statement_that_the_persona_lacks_is_named(ptkb):
         ikat.DataError,
         match=r"turn 1_1: qstatements names statement '7', its persona has (1, 2, 10|none)",
     ):
-        ikat.generate.AppendStatements()(turns(qptkb=[ptkb, {}], qstatements=[[("7", 1.0)], []]))
+        G.AppendStatements()(turns(qptkb=[ptkb, {}], qstatements=[[("7", 1.0)], []]))
 
 
 SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb": [["2"], []]}
@@ -114,7 +118,7 @@ SAID = {"qstatements": [[("10", 0.9), ("7", 0.5), ("1", 0.1)], None], "qgoldptkb
     [("none", []), ("chosen", ["10", "1"]), ("gold", ["2"]), ("2", ["2"]), ("7", [])],
 )
 def test_later_stages_see_only_the_shown_statements_with_ids(shown, ids):
-    made = ikat.generate.ShowStatements(shown)(turns(**SAID))
+    made = G.ShowStatements(shown)(turns(**SAID))
     assert [list(ptkb.items()) for ptkb in made["qptkb"]] == [[(one, PTKB[one]) for one in ids], []]
 
 
@@ -171,3 +175,15 @@ def test_a_run_says_which_statements_were_shown_recordings_stay(tmp_path):
             "recorded completions stay what they were for all of them"
         ],
     ]
+
+
+def test_shown_statements_are_in_the_order_of_the_choice():
+    turn = a_turn(qgoldptkb=[3, "1", "9"], qstatements=[("2", 0.9), ("1", 0.1)])
+    assert list(G.ShowStatements("gold")(turn)["qptkb"].item()) == ["3", "1"]
+    assert list(G.ShowStatements()(turn)["qptkb"].item()) == ["2", "1"]
+    assert G.ShowStatements("9")(turn)["qptkb"].item() == {}
+    for wrong in ("all", "", "x"):
+        with pytest.raises(UsageError, match="shown"):
+            G.ShowStatements(wrong)
+    appended = G.AppendStatements()(turn)
+    assert appended["query"].item().endswith("cold? I own a dog. I am allergic to chamomile.")

@@ -1,4 +1,4 @@
-"""Templates of one's own: what is rendered, which file counts, and what is told."""
+"""Templates of one's own: what is rendered, which file counts, what is wrong, and what is told."""
 
 import os
 import re
@@ -24,9 +24,6 @@ from pyterrier_ikat.prompts import (
     warn_of_unread,
 )
 
-USER = {"role": "user", "content": "Which tea?"}
-SYSTEM = {"role": "assistant", "content": "Mint."}
-
 
 @pytest.fixture
 def folder(tmp_path):
@@ -40,13 +37,6 @@ def folder(tmp_path):
         return str(place)
 
     return make
-
-
-def told(call):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        call()
-    return [str(one.message) for one in caught if one.category is UnknownPromptWarning]
 
 
 def test_the_first_file_that_is_there_is_rendered(folder):
@@ -181,6 +171,13 @@ def test_the_checksum_is_of_all_sources_without_comments(folder):
         checksum(b__jinja="{% if")
 
 
+def told(call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [str(one.message) for one in caught if one.category is UnknownPromptWarning]
+
+
 READ = {"answer__jinja": "x", "rewrite_llama__jinja": "x", "queries_system__jinja": "x"}
 
 
@@ -274,6 +271,10 @@ def test_a_folder_needs_a_template(folder, monkeypatch, tmp_path):
         assert prompts_or_default("~/own") == own
 
 
+USER = {"role": "user", "content": "Which tea?"}
+SYSTEM = {"role": "assistant", "content": "Mint."}
+
+
 def test_a_history_has_a_line_for_each_message():
     history = [USER, SYSTEM, USER, SYSTEM, USER]
     assert history_text(history) == (
@@ -365,3 +366,51 @@ def test_templates_in_a_folder_of_the_folder_are_none(folder, tmp_path, monkeypa
     with prompts_from("~/own"):
         assert prompts_or_default(None) == own
         assert ikat.Answer("recorded:sample").prompts == own
+
+
+WRONG_TEMPLATES = {
+    "{{ question": r"answer\.jinja, line 1: unexpected end of template",
+    "{% for a in %}": r"answer\.jinja, line 1: ",
+    "a\n{{ qestion }}": r"answer\.jinja, line 2: 'qestion' is undefined; it may use ptkb, question",
+    "{{ question + 1 }}": r"answer\.jinja, line 1: .*str",
+    "{{ 1 / 0 }}": r"answer\.jinja, line 1: division by zero",
+    "{{ question.a.b }}": r"answer\.jinja, line 1: 'str object' has no attribute 'a'",
+    "{% include 'lost.jinja' %}": r"no prompt template lost\.jinja in .*: write it into a folder",
+    "{{ question | lost }}": r"answer\.jinja, line 1: No filter named 'lost'",
+    "{% if not question %}{{ question }}{% endif %}": r"answer\.jinja of .* makes an empty prompt",
+    "{# only a note #}": r"answer\.jinja of .* makes an empty prompt",
+    "{{ ().__class__ }}": r"answer\.jinja, line 1: .*unsafe",
+    "{% include 'answer.jinja' %}": r"maximum recursion depth",
+    "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}": r"maximum recursion depth",
+}
+
+
+@pytest.mark.parametrize(("source", "said"), WRONG_TEMPLATES.items())
+def test_an_error_in_a_template_is_one_line_with_its_file(source, said, tmp_path):
+    (tmp_path / "answer.jinja").write_text(source)
+    with pytest.raises(UsageError, match=said) as error:
+        render("answer", folder=str(tmp_path), ptkb="", question="Tea?")
+    assert "\n" not in str(error.value)
+    assert str(tmp_path) in str(error.value)
+
+
+def test_a_template_that_is_no_utf_8_is_named(tmp_path):
+    (tmp_path / "answer.jinja").write_bytes(b"\xff")
+    for read in (
+        lambda: render("answer", folder=str(tmp_path), question=""),
+        lambda: checksum_of("answer", folder=str(tmp_path)),
+    ):
+        with pytest.raises(UsageError, match=r"answer\.jinja of .*: 'utf-8' codec can't decode"):
+            read()
+
+
+def test_a_template_that_is_renamed_or_added_counts_at_once(tmp_path):
+    (tmp_path / "answer_llama.jinja").write_text("Mine: {{ question }}")
+    shown = {"ptkb": "", "context": "", "words": 0, "question": "Tea?"}
+    assert render("answer", "llama", str(tmp_path), **shown) == "Mine: Tea?"
+    (tmp_path / "answer_llama.jinja").rename(tmp_path / "answer.jinja")
+    assert (
+        render("answer", folder=str(tmp_path), **shown)
+        == render("answer", "llama", str(tmp_path), **shown)
+        == "Mine: Tea?"
+    )

@@ -1,4 +1,4 @@
-"""Statements that the user makes about themselves in a conversation, worked out by hand."""
+"""Statements that users make about themselves in a conversation."""
 
 import json
 import logging
@@ -9,12 +9,14 @@ import pytest
 from fakes import scripted
 from hypothesis import given
 from hypothesis import strategies as st
-from operators import ledger, texts
+from operators import PTKB, a_turn, ledger, texts, two_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.generate.statements import EARLIER_EXCHANGES
+from pyterrier_ikat.generate.statements import (
+    EARLIER_EXCHANGES,
+)
 
-KNOWN = {"1": "I live in Lyon.", "2": "I am vegan."}
+G = ikat.generate
 
 
 def chat(*said):
@@ -28,6 +30,17 @@ MOVED = chat(
     *("I moved from Lyon to Oslo. My sister, who is vegan too, lives here.", "How nice!"),
     "Is oat milk healthy?",
 )
+KNOWN = {"1": "I live in Lyon.", "2": "I am vegan."}
+
+
+def update(*pieces, said=MOVED, known=KNOWN, **options):
+    llm, backend = scripted(json.dumps(pieces))
+    return G.UpdatePtkb(llm, **options)(ikat.conversation(said, known)), llm, backend
+
+
+words = st.lists(st.sampled_from(["tea", "\nuser 2: word", "Oslo?", "I"]), max_size=3).map(
+    lambda found: " ".join(["word", *found])
+)
 
 
 def learned(message, words, statement, replaces=()):
@@ -36,11 +49,6 @@ def learned(message, words, statement, replaces=()):
 
 OSLO = learned(2, "I moved from Lyon to Oslo", "I live in Oslo.", [1])
 SISTER = learned(2, "My sister, who is vegan too", "My sister is vegan.")
-
-
-def update(*pieces, said=MOVED, known=KNOWN, **options):
-    llm, backend = scripted(json.dumps(pieces))
-    return ikat.generate.UpdatePtkb(llm, **options)(ikat.conversation(said, known)), llm, backend
 
 
 def test_a_move_replaces_a_statement_and_a_sister_gets_her_own():
@@ -128,11 +136,11 @@ def test_an_unusable_completion_is_a_failure_that_quotes_nothing(caplog):
     with pytest.raises(
         ikat.IkatError, match="no JSON list of statements in the completion of 31 characters"
     ) as error:
-        ikat.generate.UpdatePtkb(scripted(SECRET)[0])(turn)
+        G.UpdatePtkb(scripted(SECRET)[0])(turn)
     assert "Ada" not in str(error.value)
     llm, _ = scripted(SECRET)
     with caplog.at_level(logging.INFO):
-        out = ikat.generate.UpdatePtkb(llm, on_error="fallback")(turn)
+        out = G.UpdatePtkb(llm, on_error="fallback")(turn)
     assert (out["qptkb"].item(), out["qlearned"].item()) == (KNOWN, [])
     assert ledger(llm, "fallbacks") == 1
     with caplog.at_level(logging.INFO):
@@ -146,7 +154,7 @@ def test_an_unusable_completion_is_a_failure_that_quotes_nothing(caplog):
 def test_the_sample_is_learned_from():
     llm = ikat.llm("recorded:sample")
     topics = pt.get_dataset("ikat:sample").get_topics()
-    out = ikat.generate.UpdatePtkb(llm)(topics).set_index("qid")
+    out = G.UpdatePtkb(llm)(topics).set_index("qid")
     assert [one["statement"] for one in out.loc["3-1_4", "qlearned"]] == [
         "I am 46 years old.",
         "I have never played an instrument.",
@@ -168,11 +176,6 @@ class Echo:
         )
 
 
-words = st.lists(st.sampled_from(["tea", "\nuser 2: word", "Oslo?", "I"]), max_size=3).map(
-    lambda found: " ".join(["word", *found])
-)
-
-
 @given(
     st.lists(words, min_size=5, max_size=5),
     st.lists(words, min_size=5, max_size=5),
@@ -188,8 +191,99 @@ def test_later_turns_change_nothing_of_earlier_ones(said, otherwise, turn, messa
     def rows(later):
         conversation = begun + later
         frame = ikat.conversation(conversation, KNOWN, every_turn=True, number="9-1")
-        return ikat.generate.UpdatePtkb(Echo(), messages=messages)(frame).head(turn)
+        return G.UpdatePtkb(Echo(), messages=messages)(frame).head(turn)
 
     roles = ["assistant", "user"]
     other = [{"role": roles[n % 2], "content": text} for n, text in enumerate(otherwise)]
     pd.testing.assert_frame_equal(rows([]), rows(other))
+
+
+def test_memories_follow_what_was_learned():
+    old = {
+        "id": "1",
+        "statement": "I live in Lyon.",
+        "until": None,
+        "when": "2024",
+        "session": "s",
+        "turn": 1,
+    }
+    gone = {**old, "id": "7", "until": "2023"}
+    frame = two_turns().assign(
+        qmemories=[[old, gone], None], qptkb=[{"1": "I live in Lyon."}, None]
+    )
+    said = {"message": 2, "words": "a cold", "statement": "I have a cold.", "replaces": ["1", "7"]}
+    llm, _ = scripted(json.dumps([said]), "[]")
+    updated = G.UpdatePtkb(llm)(frame)
+    assert updated["qptkb"].tolist() == [{"8": "I have a cold."}, {}]
+    first, second = updated["qmemories"]
+    now = first[2]["when"]
+    assert second is None
+    assert first == [
+        {**old, "until": now},
+        gone,
+        {
+            "id": "8",
+            "statement": "I have a cold.",
+            "words": "a cold",
+            "replaces": ["1"],
+            "when": now,
+            "until": None,
+            "session": "chat",
+            "turn": 2,
+        },
+    ]
+    assert old["until"] is None
+    assert ledger(llm, "dropped") == 1
+
+
+ALL_NUMBERED = [
+    "user 1: u1",
+    "user 2: u2",
+    "user 3: u3",
+    "user 4: u4",
+    "user 5: u5",
+    "user 6: u6",
+]
+
+
+@pytest.mark.parametrize(
+    ("messages", "shown"),
+    [
+        (1, ["user: u3", "user: u4", "user: u5", "user 6: u6"]),
+        (2, ["user: u2", "user: u3", "user: u4", "user 5: u5", "user 6: u6"]),
+        (6, ALL_NUMBERED),
+        (9, ALL_NUMBERED),
+        (None, ALL_NUMBERED),
+    ],
+)
+def test_the_messages_to_learn_from_are_numbered(messages, shown):
+    chat = []
+    for number in range(1, 7):
+        chat += [{"role": "user", "content": f"u{number}"}, {"role": "assistant", "content": "ok"}]
+    llm, backend = scripted(json.dumps([{"message": 4, "words": "u4", "statement": "Four."}]))
+    updated = G.UpdatePtkb(llm, messages=messages)(ikat.conversation(chat[:-1]))
+    context = texts(backend)[0].partition("# Conversation so far\n")[2].partition("\n\n")[0]
+    assert [line for line in context.split("\n") if line.startswith("user")] == shown
+    learned = [one["statement"] for one in updated["qlearned"].item()]
+    assert learned == (["Four."] if messages in (6, 9, None) else [])
+
+
+def a_memory(name, until=None):
+    return {"id": name, "statement": PTKB[name], "when": "2024-05-02T00:00:00Z", "until": until}
+
+
+def test_a_memory_ends_only_if_it_is_contradicted():
+    learned = [
+        {"message": 1, "words": "no caffeine", "statement": "I skip caffeine.", "replaces": [1]},
+        {"message": 2, "words": "against a cold", "statement": "I have a cold.", "replaces": [2]},
+    ]
+    llm, backend = scripted(json.dumps(learned))
+    memories = [a_memory(name) for name in PTKB]
+    out = G.UpdatePtkb(llm, day="Thursday, 2024-05-02")(a_turn(qmemories=memories))
+    after = {memory["id"]: memory["until"] is None for memory in out["qmemories"].item()}
+    assert after == {"1": False, "2": False, "3": True, "4": True, "5": True}
+    assert "Thursday, 2024-05-02" in texts(backend)[0]
+    assert [memory["until"] for memory in memories] == [None] * 3
+    llm, _ = scripted(json.dumps(learned[:1]))
+    [new] = G.UpdatePtkb(llm)(a_turn(qmemories=[]))["qmemories"].item()
+    assert (new["statement"], new["until"]) == ("I skip caffeine.", None)

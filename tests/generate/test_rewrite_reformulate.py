@@ -1,9 +1,7 @@
-"""Rewrite and answer by shown statements, with examples from data, and by level."""
+"""Rewrites and answers by shown statements, with examples from data, and by level."""
 
 import json
 
-import pandas as pd
-import pyterrier as pt
 import pytest
 from fakes import scripted
 from operators import PTKB, a_turn, ledger, texts, two_turns
@@ -16,8 +14,60 @@ from pyterrier_ikat.completions.texts import (
 )
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.generate.statements import examples_of
+from pyterrier_ikat.llms import StageError
 
+G = ikat.generate
 BOTH = "Rewrite: Which tea helps against a cold?\nResponse: Sage tea."
+
+
+def test_a_rewrite_and_an_answer_are_written_and_joined():
+    llm, backend = scripted(BOTH)
+    made = G.Reformulate(llm)(a_turn()).iloc[0]
+    assert made[["qrewrite", "qanswer"]].tolist() == [
+        "Which tea helps against a cold?",
+        "Sage tea.",
+    ]
+    assert made[["query", "query_0"]].tolist() == [
+        "Which tea helps against a cold? Sage tea.",
+        "And against a cold?",
+    ]
+    assert "at most 200 words" in texts(backend)[0]
+    assert [message["role"] for message in backend.asked[0]] == ["system", "user"]
+
+
+def test_queries_stand_for_the_rewrite():
+    llm, backend = scripted("Response: Sage tea.\nQueries: tea against a cold; sage tea")
+    made = G.Reformulate(llm, "queries", words=50)(a_turn()).iloc[0]
+    assert made[["qrewrite", "qanswer"]].tolist() == ["tea against a cold; sage tea", "Sage tea."]
+    assert made["query"] == "tea against a cold; sage tea Sage tea."
+    assert "at most 50 words" in texts(backend)[0]
+
+
+def test_chosen_statements_keep_their_order_and_others_count():
+    llm, _ = scripted(f"Statements: [3, 1, 9]\n{BOTH}")
+    made = G.Reformulate(llm, "select")(a_turn())
+    assert made["qstatements"].tolist() == [[("3", 1.0), ("1", 0.5)]]
+    assert ledger(llm, "dropped") == 1
+
+
+def test_none_may_be_chosen_but_no_choice_is_a_failure():
+    assert G.Reformulate(scripted(f"Statements: none\n{BOTH}")[0], "select")(a_turn())[
+        "qstatements"
+    ].tolist() == [[]]
+    llm, _ = scripted(BOTH)
+    made = G.Reformulate(llm, "select", on_error="fallback")(a_turn()).iloc[0]
+    assert (made["query"], made["qanswer"], made["qstatements"]) == ("And against a cold?", "", [])
+    assert ledger(llm, "fallbacks") == 1
+
+
+@pytest.mark.parametrize("statements", ["123", "2", ""])
+def test_the_prompt_mentions_the_user_only_where_known(statements):
+    llm, backend = scripted(BOTH)
+    G.Reformulate(llm)(a_turn(qptkb={one: PTKB[one] for one in statements}))
+    [prompt] = texts(backend)
+    for number, text in PTKB.items():
+        assert (f"{number}: {text}" in prompt) == (number in statements)
+    assert ("what is known about a user" in prompt) == bool(statements)
 
 
 @pytest.fixture
@@ -49,56 +99,6 @@ def examples(tmp_path):
     return str(path)
 
 
-def test_a_rewrite_and_an_answer_are_written_and_joined():
-    llm, backend = scripted(BOTH)
-    made = ikat.generate.Reformulate(llm)(a_turn()).iloc[0]
-    assert made[["qrewrite", "qanswer"]].tolist() == [
-        "Which tea helps against a cold?",
-        "Sage tea.",
-    ]
-    assert made[["query", "query_0"]].tolist() == [
-        "Which tea helps against a cold? Sage tea.",
-        "And against a cold?",
-    ]
-    assert "at most 200 words" in texts(backend)[0]
-    assert [message["role"] for message in backend.asked[0]] == ["system", "user"]
-
-
-def test_queries_stand_for_the_rewrite():
-    llm, backend = scripted("Response: Sage tea.\nQueries: tea against a cold; sage tea")
-    made = ikat.generate.Reformulate(llm, "queries", words=50)(a_turn()).iloc[0]
-    assert made[["qrewrite", "qanswer"]].tolist() == ["tea against a cold; sage tea", "Sage tea."]
-    assert made["query"] == "tea against a cold; sage tea Sage tea."
-    assert "at most 50 words" in texts(backend)[0]
-
-
-def test_chosen_statements_keep_their_order_and_others_count():
-    llm, _ = scripted(f"Statements: [3, 1, 9]\n{BOTH}")
-    made = ikat.generate.Reformulate(llm, "select")(a_turn())
-    assert made["qstatements"].tolist() == [[("3", 1.0), ("1", 0.5)]]
-    assert ledger(llm, "dropped") == 1
-
-
-def test_none_may_be_chosen_but_no_choice_is_a_failure():
-    assert ikat.generate.Reformulate(scripted(f"Statements: none\n{BOTH}")[0], "select")(a_turn())[
-        "qstatements"
-    ].tolist() == [[]]
-    llm, _ = scripted(BOTH)
-    made = ikat.generate.Reformulate(llm, "select", on_error="fallback")(a_turn()).iloc[0]
-    assert (made["query"], made["qanswer"], made["qstatements"]) == ("And against a cold?", "", [])
-    assert ledger(llm, "fallbacks") == 1
-
-
-@pytest.mark.parametrize("statements", ["123", "2", ""])
-def test_the_prompt_mentions_the_user_only_where_known(statements):
-    llm, backend = scripted(BOTH)
-    ikat.generate.Reformulate(llm)(a_turn(qptkb={one: PTKB[one] for one in statements}))
-    [prompt] = texts(backend)
-    for number, text in PTKB.items():
-        assert (f"{number}: {text}" in prompt) == (number in statements)
-    assert ("what is known about a user" in prompt) == bool(statements)
-
-
 def test_examples_are_the_first_conversations_with_rewrites(examples):
     assert examples_of(2, examples, True) == [
         "About the user: 1: I live in Bern., 2: I own a cat.\nuser: A tea shop?\nStatements: [1]\n"
@@ -116,7 +116,7 @@ def test_examples_are_the_first_conversations_with_rewrites(examples):
 
 def test_both_choices_show_the_examples_in_order_before_the_turn(examples):
     llm, backend = scripted(f"Statements: [1]\n{BOTH}", "[1]")
-    ikat.generate.Reformulate(llm, "select", shots=2, examples=examples)(a_turn())
+    G.Reformulate(llm, "select", shots=2, examples=examples)(a_turn())
     chosen = ikat.SelectStatements(llm, shots=2, examples=examples)(a_turn())
     assert chosen["qstatements"].tolist() == [[("1", 1.0)]]
     for prompt in texts(backend):
@@ -143,7 +143,7 @@ def test_a_text_of_an_example_is_no_heading(examples, tmp_path):
     path = tmp_path / "other.json"
     path.write_text(json.dumps(topics))
     llm, backend = scripted(f"Statements: []\n{BOTH}")
-    ikat.generate.Reformulate(llm, "select", shots=1, examples=str(path))(a_turn())
+    G.Reformulate(llm, "select", shots=1, examples=str(path))(a_turn())
     assert texts(backend)[0].count("\n# Task\n") + texts(backend)[0].startswith("# Task\n") == 1
 
 
@@ -153,7 +153,7 @@ def test_the_level_and_the_personal_rewrite_are_written():
         "Rewrite: Which tea without chamomile?\nResponse: Sage.",
         "Level: A\nRewrite: tea?",
     )
-    made = ikat.generate.RewriteByLevel(llm)(two_turns())
+    made = G.RewriteByLevel(llm)(two_turns())
     assert made[["qlevel", "qpersonal", "query"]].values.tolist() == [
         ["b", *["Which tea without chamomile?"] * 2],
         ["a", "tea?", "tea?"],
@@ -165,7 +165,7 @@ def test_the_level_and_the_personal_rewrite_are_written():
 
 def test_no_level_falls_back_to_the_question_at_level_a():
     llm, _ = scripted("Rewrite: Which tea?\nResponse: Sage.")
-    made = ikat.generate.RewriteByLevel(llm, think=False, on_error="fallback")(a_turn()).iloc[0]
+    made = G.RewriteByLevel(llm, think=False, on_error="fallback")(a_turn()).iloc[0]
     assert (made["qlevel"], made["qpersonal"]) == ("a", "And against a cold?")
 
 
@@ -222,52 +222,39 @@ def test_levels_answers_and_choices_are_read_or_nothing(read, text, found):
     assert read(text) == found
 
 
-def ranked(**scores):
-    rows = pd.DataFrame(
-        {"docno": scores.keys(), "score": map(float, scores.values()), "rank": range(len(scores))}
-    )
-    return pt.apply.generic(lambda turns: turns.merge(rows, how="cross"))
+UNKNOWN_CHOICE = 'Statements: [9]\nRewrite: "a?"\nResponse: b'
 
 
-def test_the_weights_of_a_sum_by_a_column_of_the_turn_by_hand():
-    turns = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["a", "b"], "qlevel": ["a", "c"]})
-    summed = ikat.WeightedSum(
-        ranked(x=2, y=1),
-        ranked(y=4, z=3),
-        weights={"a": (1, 0), "c": (0.5, 2)},
-        by="qlevel",
-        normalise="none",
-    )(turns)
-    # a missing passage counts the list's least: 1 and 3
-    assert summed[summed["qid"] == "1_1"].set_index("docno")["score"].round(6).to_dict() == {
-        "x": 2.0,
-        "y": 1.0,
-        "z": pytest.approx(1.0),
-    }
-    assert summed[summed["qid"] == "1_2"].set_index("docno")["score"].round(6).to_dict() == {
-        "y": 8.5,
-        "x": 7.0,
-        "z": 6.5,
-    }
+def test_a_published_choice_is_no_failure(monkeypatch):
+    with pytest.raises(StageError, match="all chosen statements are unknown"):
+        G.Reformulate(scripted(UNKNOWN_CHOICE)[0], "select")(a_turn())
+    monkeypatch.setattr("pyterrier_ikat.generate.rewrite.recorded_prompt", lambda llm: "published")
+    out = G.Reformulate(scripted(UNKNOWN_CHOICE)[0], "select")(a_turn())
+    assert out[["qrewrite", "qanswer", "qstatements"]].values.tolist() == [['"a?"', "b", []]]
 
 
-def test_weights_by_a_column_are_checked():
-    lists = (ranked(x=2), ranked(y=4))
-    for options in (
-        {"weights": {"a": (1, 2)}},
-        {"by": "qlevel"},
-        {"weights": (1, 2), "by": "qlevel"},
-    ):
-        with pytest.raises(
-            UsageError, match="give both weights={value: numbers} and by=COLUMN, or numbers alone"
-        ):
-            ikat.WeightedSum(*lists, **options)
-    with pytest.raises(UsageError, match="give one number for each of the 2 branches"):
-        ikat.WeightedSum(*lists, weights={"a": (1,)}, by="qlevel")
-    summed = ikat.WeightedSum(*lists, weights={"a": (1, 2), "b": (2, 1)}, by="qlevel")
-    turn = pd.DataFrame({"qid": ["1_1"], "query": ["a"]})
-    with pytest.raises(
-        DataError, match="a turn has qlevel 'd', for which there are no weights: there are a, b"
-    ):
-        summed(turn.assign(qlevel="d"))
-    assert "by='qlevel'" in repr(summed % 5)
+def test_only_a_choice_needs_numbers_and_writes_statements():
+    turn = a_turn().assign(qptkb=[{"P3": "I am vegan."}])
+    out = G.Reformulate(scripted("Rewrite: a?\nResponse: b")[0])(turn)
+    assert (out["query"].item(), "qstatements" in out) == ("a? b", False)
+    with pytest.raises(DataError, match="the id 'P3' is none"):
+        G.Reformulate(scripted()[0], "select").requests(turn)
+    with pytest.raises(UsageError, match="shots=1"):
+        G.SelectStatements(scripted()[0], given="suggestion", shots=1)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "read"),
+    [
+        ("rewrite", "Rewrite: a?\nResponse: b: c", ("a?", "b: c", ())),
+        ("queries", "Response: b\nQueries: 1. q 2. r", ("1. q 2. r", "b", ())),
+        ("select", "Statements: [2, 1]\nRewrite: a?\nResponse: b", ("a?", "b", ["2", "1"])),
+        ("select", "Rewrite: a?\nResponse: b", None),
+        ("queries", "Rewrite: a?\nResponse: b", None),
+    ],
+)
+def test_a_published_completion_is_taken_as_it_is(form, text, read):
+    from pyterrier_ikat.conversations.public_outputs import read_parts
+
+    found = G.Reformulate(scripted()[0], form)._as_published(read_parts(text))
+    assert (found if found is None else tuple(found)) == read
