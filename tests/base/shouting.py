@@ -31,11 +31,11 @@ class Shout(LLMOperator):
         return {"note": "qnote"}
 
     def list_dropped(self, frame, outcomes):
-        return [
-            f"{qid}: long"
-            for qid, word in zip(frame["qid"], outcomes, strict=True)
-            if len(word) > 5
-        ]
+        dropped = []
+        for qid, word in zip(frame["qid"], outcomes, strict=True):
+            if len(word) > 5:
+                dropped.append(f"{qid}: long")
+        return dropped
 
 
 @with_fields

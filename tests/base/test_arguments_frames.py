@@ -132,8 +132,19 @@ def test_frames_of_parquet_files_and_of_categories_are_taken():
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        *((value, True) for value in (None, pd.NA, pd.NaT, float("nan"), np.float32("nan"))),
-        *((value, False) for value in ("", 0, 0.0, [], "nan", False, np.float64(1), {})),
+        (None, True),
+        (pd.NA, True),
+        (pd.NaT, True),
+        (float("nan"), True),
+        (np.float32("nan"), True),
+        ("", False),
+        (0, False),
+        (0.0, False),
+        ([], False),
+        ("nan", False),
+        (False, False),
+        (np.float64(1), False),
+        ({}, False),
     ],
 )
 def test_a_cell_is_missing_only_without_a_value(value, expected):

@@ -27,7 +27,10 @@ class Numbered(Backend):
 
 
 def test_the_plain_runs_key_is_pinned_and_each_chain_has_its_own():
-    keys = [replace(request(), chain=chain).key(Numbered.identity) for chain in (0, 1, 2)]
+    keys = []
+    for chain in range(3):
+        of_chain = replace(request(), chain=chain)
+        keys.append(of_chain.key(Numbered.identity))
     assert keys[0] == "9509efb0416904bf7d040945e8c30212"
     assert len(set(keys)) == 3
 
@@ -49,10 +52,10 @@ def test_each_chain_asks_once_and_finds_its_own_completion_again(tmp_path):
 
 def test_recorded_lists_give_each_chain_its_own_then_the_last(tmp_path):
     path = tmp_path / "recorded.jsonl"
-    path.write_text(
-        json.dumps({"qid": "1_1", "stage": "rewrite", "completion": ["a", "b"], "model": "m"})
-    )
-    model, texts = llm(f"recorded:{path}"), []
+    record = {"qid": "1_1", "stage": "rewrite", "completion": ["a", "b"], "model": "m"}
+    path.write_text(json.dumps(record))
+    model = llm(f"recorded:{path}")
+    texts = []
     for chain in range(3):
         with in_chain(chain):
             texts.append(model.ask([request()])[0].text)
@@ -60,16 +63,11 @@ def test_recorded_lists_give_each_chain_its_own_then_the_last(tmp_path):
 
 
 def test_samples_in_a_chain_have_seeds_of_their_own():
-    assert (
-        len(
-            {
-                Request([], "s", "q", sample=sample, chain=chain).draw
-                for sample in range(3)
-                for chain in range(3)
-            }
-        )
-        == 9
-    )
+    draws = set()
+    for sample in range(3):
+        for chain in range(3):
+            draws.add(Request([], "s", "q", sample=sample, chain=chain).draw)
+    assert len(draws) == 9
     assert Request([], "s", "q", sample=2).draw == 2
 
 
@@ -92,17 +90,15 @@ def test_an_objects_identity_and_recorded_files_say_it_too(tmp_path):
         def generate(self, chats):
             return ["x"] * len(chats)
 
-    assert (
-        llm(Own(), identity={"decoding": {"temperature": 0}}).backend.repeats(5) == "temperature=0"
-    )
+    own = llm(Own(), identity={"decoding": {"temperature": 0}})
+    assert own.backend.repeats(5) == "temperature=0"
     path = tmp_path / "recorded.jsonl"
-    lines = [
-        {"qid": f"1_{n}", "stage": "rewrite", "completion": ["a"] * n, "model": "m"}
-        for n in (1, 2, 3)
-    ]
-    path.write_text("\n".join(map(json.dumps, lines)))
-    assert (
-        llm(f"recorded:{path}").backend.repeats(3)
-        == f"2 of 3 records of {path} with too few completions, enough for 1 independent run"
-    )
+    lines = []
+    for number in (1, 2, 3):
+        completions = ["a"] * number
+        record = {"qid": f"1_{number}", "stage": "rewrite", "completion": completions, "model": "m"}
+        lines.append(json.dumps(record))
+    path.write_text("\n".join(lines))
+    too_few = f"2 of 3 records of {path} with too few completions, enough for 1 independent run"
+    assert llm(f"recorded:{path}").backend.repeats(3) == too_few
     assert llm(f"recorded:{path}").backend.repeats(1) == ""

@@ -113,10 +113,12 @@ def test_a_terminal_is_sent_no_command():
 def test_an_interrupt_is_known_also_behind_another_error():
     def raised(cause=None, context=None):
         error = ValueError("library")
-        error.__cause__, error.__context__ = cause, context
+        error.__cause__ = cause
+        error.__context__ = context
         return error
 
-    interrupt, other = KeyboardInterrupt(), KeyError()
+    interrupt = KeyboardInterrupt()
+    other = KeyError()
     assert was_interrupted(interrupt)
     assert was_interrupted(Terminated())
     assert was_interrupted(raised(cause=interrupt))

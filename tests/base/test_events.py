@@ -116,7 +116,9 @@ def test_each_step_has_its_own_requests_and_knows_the_one_around() -> None:
 
 
 def test_the_first_observer_that_follows_gets_the_text() -> None:
-    silent, first, second = _Steps(), _Steps(print), _Steps(repr)
+    silent = _Steps()
+    first = _Steps(print)
+    second = _Steps(repr)
     with events.observed_by(silent, first, second):
         Asks("a")(TURNS)
     assert [steps.followed for steps in (silent, first, second)] == [["a"], ["a"], []]
@@ -139,7 +141,8 @@ def test_what_is_asked_is_heard_in_every_block_around_it() -> None:
 
 
 def test_who_has_left_is_asked_for_no_more() -> None:
-    left, other = Event(), Event()
+    left = Event()
+    other = Event()
     assert not events.may_leave()
     with events.asked_by(left):
         assert events.may_leave()
@@ -212,7 +215,8 @@ class Shortens(Doubled):
 
 
 def test_every_observer_is_told_of_all_that_a_stage_does() -> None:
-    first, second = _Shortened(), _Shortened()
+    first = _Shortened()
+    second = _Shortened()
     stage = Shortens()
     with events.observed_by(first, second):
         out = stage(TURNS)

@@ -56,7 +56,8 @@ def test_a_user_sets_a_hook_on_a_foreign_stage(hook, value):
 
 
 def test_a_foreign_stage_cites_by_its_own_method():
-    plain, cited = pt.apply.generic(lambda frame: frame), pt.apply.generic(lambda frame: frame)
+    plain = pt.apply.generic(lambda frame: frame)
+    cited = pt.apply.generic(lambda frame: frame)
     assert face(plain).citing() is None
     plain.citing = lambda: cited
     assert face(plain).citing() is cited
@@ -157,7 +158,8 @@ class PlanOf:
 
 
 def test_a_cutoff_changes_the_plans_cut_a_stage_its_frame():
-    plan, frame = PlanOf(), pd.DataFrame({"qid": ["1"]})
+    plan = PlanOf()
+    frame = pd.DataFrame({"qid": ["1"]})
     assert Foreign(pt.RankCutoff(7)).plan(frame, plan) is frame
     assert plan.cuts == [7]
     assert Foreign(pt.RankCutoff(0)).plan(frame, PlanOf()) is frame

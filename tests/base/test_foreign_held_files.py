@@ -85,7 +85,7 @@ def test_files_that_come_and_go_do_not_count(folder, tmp_path):
     for number in (7, 3, 9, 1, 8, 2, 6, 4, 5, 0):
         (many / f"{number}").write_text("")
     (folder / "linked").symlink_to(many)
-    linked = [f"{number}" for number in range(10)]
+    linked = [str(number) for number in range(10)]
     assert names_of(HeldFiles(str(folder))) == ["a.bin", "b.bin", *linked, "c.bin"]
     (folder / "linked").unlink()
     assert names_of(HeldFiles(str(tmp_path / "none"))) == []
@@ -196,7 +196,8 @@ def test_a_file_is_named_by_a_path_and_not_by_a_word(tmp_path, monkeypatch):
 
 
 def held_paths(**attributes):
-    return [part.path for part in held_by(Stage(**attributes)) if isinstance(part, HeldFiles)]
+    parts = held_by(Stage(**attributes))
+    return [part.path for part in parts if isinstance(part, HeldFiles)]
 
 
 def test_paths_are_found_by_form_or_name_of_attribute(tmp_path, monkeypatch):

@@ -169,8 +169,9 @@ def test_statements_are_all_or_the_chosen_ones():
 
 def test_a_prompt_shows_all_arguments_and_columns(note_prompts):
     asks = Writes(scripted()[0], "?", "stern", prompts=note_prompts)
-    shown = [request.messages[-1]["content"] for request in asks.requests(NOTED)]
-    assert shown == ["tea n1 h1 ? stern", "walk n2 h2 ? stern"]
+    first, second = asks.requests(NOTED)
+    assert first.messages[-1]["content"] == "tea n1 h1 ? stern"
+    assert second.messages[-1]["content"] == "walk n2 h2 ? stern"
     assert asks.needs() == ["query", "qnote", "qhint"]
 
 

@@ -30,7 +30,8 @@ class Repairs(events.Observer):
 
 def test_fallbacks_and_repairs_are_counted_told_and_logged(shout_prompts, turns, caplog):
     model, _ = scripted("unusable", "Rooibos is good.")
-    asks, repairs = Shout(model, prompts=shout_prompts, on_error="fallback"), Repairs()
+    asks = Shout(model, prompts=shout_prompts, on_error="fallback")
+    repairs = Repairs()
     with events.observed_by(repairs), caplog.at_level(logging.INFO, "pyterrier_ikat"):
         words = asks(turns)
     assert words["qword"].tolist() == ["Which tea?", "Rooibos"]
@@ -90,7 +91,8 @@ def test_what_is_dropped_is_counted_over_all_turns():
         turns.append(turn.assign(qid=qid))
     llm, _ = scripted("[2, 8, 9]", "[1, 12]")
     chosen = ikat.SelectStatements(llm)(pd.concat(turns, ignore_index=True))
-    assert [[name for name, _ in row] for row in chosen["qstatements"]] == [["2"], ["1"]]
+    [[(first, _)], [(second, _)]] = chosen["qstatements"]
+    assert (first, second) == ("2", "1")
     assert llm.ledger.frame()["dropped"].tolist() == [3]
 
 

@@ -80,7 +80,8 @@ def test_a_stage_that_cannot_say_may_drop_everything():
 
 
 def test_only_the_first_stage_that_drops_a_column_has_dropped_it():
-    first, second = Keeps("qid", "query", "qutterance"), Keeps("qid", "query")
+    first = Keeps("qid", "query", "qutterance")
+    second = Keeps("qid", "query")
     assert lost_by(first >> second).dropped == {"qhistory": [first], "qutterance": [second]}
 
 
@@ -91,7 +92,8 @@ def test_operators_and_cutoffs_drop_nothing():
 
 
 def test_a_stage_inside_another_one_has_dropped_its_columns():
-    first, second = Keeps("qid", "query", "qutterance", "docno"), Keeps("qid", "query", "docno")
+    first = Keeps("qid", "query", "qutterance", "docno")
+    second = Keeps("qid", "query", "docno")
     assert lost_by(first | second).dropped == {"qhistory": [first, second], "qutterance": [second]}
 
 
@@ -211,13 +213,15 @@ class Equal(Keeps):
 
 
 def test_equal_stages_have_dropped_for_themselves():
-    first, second = Equal("qid", "query", "docno"), Equal("qid", "query", "docno")
+    first = Equal("qid", "query", "docno")
+    second = Equal("qid", "query", "docno")
     dropped = lost_by(first | second).dropped["qhistory"]
     assert [id(stage) for stage in dropped] == [id(first), id(second)]
 
 
 def test_an_equal_stage_is_told_with_its_own_columns_alone():
-    first, second = Equal("qid", "query", "qhistory"), Equal("qid", "query")
+    first = Equal("qid", "query", "qhistory")
+    second = Equal("qid", "query")
     lost = lost_by(first >> second)
     with lost.watching(), pytest.warns(LostColumnsWarning, match="drops qutterance, and"):
         has_column(TURNS[["qid"]], "qutterance")
@@ -270,7 +274,8 @@ def test_a_column_without_content_is_not_told_as_dropped():
 
 
 def test_a_warning_inside_another_run_is_of_the_inner_one():
-    first, second = lost_by(Keeps("qid", "query", "qutterance")), lost_by(Keeps("qid", "query"))
+    first = lost_by(Keeps("qid", "query", "qutterance"))
+    second = lost_by(Keeps("qid", "query"))
     with first.watching():
         with pytest.raises(KeyError), second.watching():
             raise KeyError

@@ -19,8 +19,9 @@ KEY = "sk-that-nobody-should-see"
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     rows = [
-        {"docno": f"d{number}", "text": text}
-        for number, text in enumerate(["Rooibos has no caffeine.", "Green tea", "mint"])
+        {"docno": "d0", "text": "Rooibos has no caffeine."},
+        {"docno": "d1", "text": "Green tea"},
+        {"docno": "d2", "text": "mint"},
     ]
     index = ikat.PassageIndex(folder / "index").index(rows)
     (folder / "passages.jsonl").write_text('{"id": "d0", "contents": "mint", "url": ""}')
@@ -65,13 +66,14 @@ def test_an_operator_takes_what_llm_takes_and_refuses_the_rest(name):
 
 
 def test_operators_of_the_same_text_share_account_and_budget():
-    text, says = "openai:m budget=5 price_in=1 price_out=1 cache=none", Says("tea")
+    text = "openai:m budget=5 price_in=1 price_out=1 cache=none"
+    says = Says("tea")
     assert ikat.Answer(text).llm is not ikat.Answer(text + " seed=1").llm
-    answer, queries = ikat.Answer(text), ikat.Queries(text)
+    answer = ikat.Answer(text)
+    queries = ikat.Queries(text)
     assert answer.llm is queries.llm
-    assert ikat.Answer(says)(pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]}))[
-        "qanswer"
-    ].tolist() == ["tea"]
+    turns = pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]})
+    assert ikat.Answer(says)(turns)["qanswer"].tolist() == ["tea"]
 
 
 def test_a_pickle_holds_no_key_no_connection_and_no_lock(monkeypatch, tmp_path):

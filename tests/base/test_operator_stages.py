@@ -88,7 +88,8 @@ class Marked:
 
 def test_parts_are_found_once_in_arguments_and_loaders(tmp_path):
     (tmp_path / "words.txt").write_text("x")
-    folder, file = str(tmp_path), str(tmp_path / "words.txt")
+    folder = str(tmp_path)
+    file = str(tmp_path / "words.txt")
     loader = Marked()
     marked = Marked(loader)
     assert list(parts_of([marked, {"a": marked}, (loader,)])) == [marked, loader]
@@ -236,14 +237,13 @@ class Cites(Named):
 
 def test_the_last_stage_that_can_is_changed():
     pipeline = Cites(size=1) >> Fields(1) >> Cites(size=2) >> Fields(2) >> Fields(3)
-    ends = [stage.end for stage in stages(citing(pipeline)) if isinstance(stage, Cites)]
-    assert ends == ["!", "cited"]
-    sizes = [stage.size for stage in stages(limited(pipeline, 9)) if isinstance(stage, Cites)]
-    assert sizes == [1, 9]
-    assert [type(stage) for stage in stages(citing(pipeline))] == [
-        type(stage) for stage in stages(pipeline)
-    ]
-    assert list(stages(citing(pipeline)))[3:] == [Fields(2), Fields(3)]
+    first, second, third, *rest = stages(citing(pipeline))
+    assert (first.end, second, third.end) == ("!", Fields(1), "cited")
+    assert rest == [Fields(2), Fields(3)]
+    assert (type(first), type(third)) == (Cites, Cites)
+    first, second, third, *rest = stages(limited(pipeline, 9))
+    assert (first.size, second, third.size) == (1, Fields(1), 9)
+    assert rest == [Fields(2), Fields(3)]
     assert type(citing(Cites())) is Cites
     plain = Fields(1) >> Fields(2)
     assert citing(plain) is plain

@@ -55,14 +55,10 @@ DOCNOS = ["d9", "d10", "d1", "D1", "é", "\U0001f600", "￿", "z", "", "d"]
 def frame_of(rows, docnos):
     """Each turn's passages by turn: ``qid``, ``docno``, the number of the turn, and the score."""
     rows = sorted(rows, key=lambda row: row[0])
-    frame = pd.DataFrame(
-        {"qid": [qid for qid, _ in rows], "docno": docnos[: len(rows)]}, dtype=object
-    )
-    return (
-        frame,
-        pd.factorize(frame["qid"])[0],
-        np.array([score for _, score in rows], dtype=np.float64),
-    )
+    qids = [qid for qid, _ in rows]
+    frame = pd.DataFrame({"qid": qids, "docno": docnos[: len(rows)]}, dtype=object)
+    scores = np.array([score for _, score in rows], dtype=np.float64)
+    return frame, pd.factorize(frame["qid"])[0], scores
 
 
 def by_trec_eval(frame):
@@ -70,19 +66,16 @@ def by_trec_eval(frame):
 
     The place at which each would be the first relevant one.
     """
-    run = {
-        qid: dict(zip(rows["docno"], rows["score"], strict=True))
-        for qid, rows in frame.groupby("qid", sort=False)
-    }
-    places = {}
-    for qid, of_turn in run.items():
+    ordered = {}
+    for qid, rows in frame.groupby("qid", sort=False):
+        of_turn = dict(zip(rows["docno"], rows["score"], strict=True))
+        places = {}
         for docno in of_turn:
             judge = pytrec_eval.RelevanceEvaluator({qid: {docno: 1}}, {"recip_rank"})
-            places[qid, docno] = round(1 / judge.evaluate({qid: of_turn})[qid]["recip_rank"])
-    return {
-        qid: sorted(of_turn, key=lambda docno, qid=qid: places[qid, docno])
-        for qid, of_turn in run.items()
-    }
+            scores = judge.evaluate({qid: of_turn})
+            places[docno] = round(1 / scores[qid]["recip_rank"])
+        ordered[qid] = sorted(of_turn, key=places.get)
+    return ordered
 
 
 def orders(frame):
@@ -117,9 +110,8 @@ def test_rows_by_score_keep_trec_evals_order_and_true_ties(rows, docnos):
     assert by_trec_eval(out) == orders(out)
     same = {value for value in score if np.float32(value) == value}
     if same == set(score) and not any(0 < abs(value) < 1e-37 for value in score):
-        assert (
-            out["score"].tolist() == score[order].tolist()
-        )  # nothing differs in 64 bits alone, so nothing is lowered
+        # nothing differs in 64 bits alone, so nothing is lowered
+        assert out["score"].tolist() == score[order].tolist()
 
 
 def test_a_score_is_lowered_by_the_least_step_not_taken_for_zero():
@@ -170,15 +162,13 @@ near = st.dictionaries(
 @given(near, near, st.integers(1, 5))
 def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut):
     both = {docno: first.get(docno, 0.3) for docno in {**first, **second}}
-    rows = [
-        {"qid": "t", "query": "tea", "docno": docno, "rank": rank, "text": docno, "qanswer": "a"}
-        for rank, docno in enumerate(both)
-    ]
-    frame = pd.DataFrame(rows, dtype=object).assign(rank=range(len(rows)), score=0.0)
+    others = {docno: second.get(docno, 0.3) for docno in both}
+    frame = pd.DataFrame({"docno": list(both), "text": list(both)}, dtype=object)
+    frame = frame.assign(qid="t", query="tea", qanswer="a", rank=range(len(both)), score=0.0)
     operators = [
         ikat.RerankAgainst(Scored(both), "qanswer"),
         ikat.MeanScore([Scored(both), Scored(both)]),
-        ikat.Ensemble([Scored(both), Scored({docno: second.get(docno, 0.3) for docno in both})]),
+        ikat.Ensemble([Scored(both), Scored(others)]),
     ]
     for operator in operators:
         for out in (operator(frame), (operator % cut)(frame)):
@@ -190,12 +180,15 @@ def test_scores_that_only_64_bits_tell_apart_keep_their_order(first, second, cut
 def test_pt_experiment_and_ikat_experiment_agree_on_real_turns(ikat_data, tmp_path):
     data = ikat.dataset("ikat:2023-mini")
     bm25 = ikat.PassageIndex(tmp_path / "index").index(data.get_corpus_iter(verbose=False)).bm25()
-    halves = pt.apply.generic(
-        lambda turns: turns.assign(
-            qsubqueries=[[query, query.split(maxsplit=3)[-1]] for query in turns["query"]]
-        )
-    )
-    expanded = halves >> ikat.ExplodeQueries() >> bm25
+
+    def add_ends(turns):
+        subqueries = []
+        for query in turns["query"]:
+            end = query.split(maxsplit=3)[-1]
+            subqueries.append([query, end])
+        return turns.assign(qsubqueries=subqueries)
+
+    expanded = pt.apply.generic(add_ends) >> ikat.ExplodeQueries() >> bm25
     systems = {
         "raw": bm25,
         "rrf": expanded >> ikat.RRF(),
@@ -207,21 +200,16 @@ def test_pt_experiment_and_ikat_experiment_agree_on_real_turns(ikat_data, tmp_pa
     theirs = pt.Experiment(systems, topics, qrels, measures).set_index("name")
     ours = ikat.experiment(systems, topics=topics, qrels=qrels, measures=measures).set_index("name")
     fused = systems["rrf"](topics)
-    sums = (
-        fused[fused["rank"] < 6]
-        .groupby("qid")["score"]
-        .apply(lambda score: score.round(7).duplicated().any())
-    )
-    assert sums.sum() > 8  # ties that 64 bits alone would part
-    for measure in measures:
-        assert theirs[str(measure)].tolist() == pytest.approx(
-            ours[str(measure)].tolist(), abs=1e-12
-        ), measure
+    first = fused[fused["rank"] < 6]
+    has_tie = first.groupby("qid")["score"].apply(lambda score: score.round(7).duplicated().any())
+    assert has_tie.sum() > 8  # ties that 64 bits alone would part
+    for measure in map(str, measures):
+        expected = pytest.approx(ours[measure].tolist(), abs=1e-12)
+        assert theirs[measure].tolist() == expected, measure
     run = fused.rename(columns={"qid": "query_id", "docno": "doc_id"})
     relevant = qrels.rename(columns={"qid": "query_id", "docno": "doc_id", "label": "relevance"})
-    assert ir_measures.calc_aggregate([nDCG @ 5], relevant, run)[nDCG @ 5] == pytest.approx(
-        ours.loc["rrf", "nDCG@5"], abs=1e-12
-    )
+    means = ir_measures.calc_aggregate([nDCG @ 5], relevant, run)
+    assert means[nDCG @ 5] == pytest.approx(ours.loc["rrf", "nDCG@5"], abs=1e-12)
 
 
 def test_scores_that_are_equal_in_32_bits_go_by_docno():
@@ -272,7 +260,8 @@ def below(score):
 
 def test_rows_are_ordered_by_turn_score_and_docno_descending():
     docnos = pd.DataFrame({"docno": ["a", "c", "b", "z", "y"]})
-    turn, score = np.array([1, 0, 0, 1, 0]), np.array([1.0, 2.0, 2.0, 1.0, 3.0])
+    turn = np.array([1, 0, 0, 1, 0])
+    score = np.array([1.0, 2.0, 2.0, 1.0, 3.0])
     assert order_by_score(docnos, turn, score).tolist() == [4, 1, 2, 3, 0]
     apart = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
     assert order_by_score(docnos, turn, apart).tolist() == [4, 2, 1, 3, 0]
@@ -286,7 +275,8 @@ def test_ranks_without_scores_count_down_to_1():
 
 
 def test_equal_scores_stay_equal_only_in_trec_evals_order():
-    turns, half = np.array([0, 0, 0]), np.array([0.5, 0.5, 0.5])
+    turns = np.array([0, 0, 0])
+    half = np.array([0.5, 0.5, 0.5])
     docnos = pd.Series(["b", "c", "a"])
     rank, parted = ranks_and_scores(turns, half)
     assert rank.tolist() == [0, 1, 2]
@@ -301,7 +291,8 @@ def test_equal_scores_stay_equal_only_in_trec_evals_order():
 
 
 def test_a_rising_score_is_lowered_below_the_one_before():
-    turns, score = np.array([0, 0, 1, 1]), np.array([1.0, 3.0, 3.0, 2.0])
+    turns = np.array([0, 0, 1, 1])
+    score = np.array([1.0, 3.0, 3.0, 2.0])
     _, parted = ranks_and_scores(turns, score, pd.Series(["b", "a", "b", "a"]))
     assert parted.tolist() == [1.0, below(1.0), 3.0, 2.0]
 
@@ -327,7 +318,12 @@ def test_ties_at_zero_go_below_it():
 
 def test_the_turn_that_cannot_be_parted_is_the_first_one():
     lowest = float(np.finfo(np.float32).min)
-    rows = run_of(*((turn, docno, lowest, 0) for turn in ("1_1", "1_2") for docno in "ab"))
+    rows = run_of(
+        ("1_1", "a", lowest, 0),
+        ("1_1", "b", lowest, 0),
+        ("1_2", "a", lowest, 0),
+        ("1_2", "b", lowest, 0),
+    )
     with pytest.raises(DataError, match="turn 1_1: several passages have the lowest"):
         set_ranks(rows, np.array([0, 0, 1, 1]), rows["score"].to_numpy())
     rows["score"] = [2.0, 1.0, lowest, lowest]
@@ -348,7 +344,7 @@ def test_ranks_that_are_texts_are_sorted_as_numbers():
 
 def test_scores_below_the_lowest_cannot_be_parted_either():
     scores = np.array([1.0, -1e300, -2e300])
-    rows = run_of(*(("t", docno, score, 0) for docno, score in zip("abc", scores, strict=True)))
+    rows = run_of(("t", "a", 1.0, 0), ("t", "b", -1e300, 0), ("t", "c", -2e300, 0))
     with pytest.raises(DataError, match="turn t: several passages have the lowest"):
         set_ranks(rows, np.array([0, 0, 0]), scores)
     _, parted = ranks_and_scores(np.array([0, 0, 0]), scores)
@@ -372,13 +368,18 @@ SCORES = st.sampled_from([0.25, 0.5, 0.5000000001, 1.0, 3.0, -2.0])
 
 @given(st.lists(st.lists(SCORES, max_size=6), max_size=4))
 def test_each_turn_is_parted_as_by_a_plain_loop(of_turns):
-    turn = np.array(
-        [place for place, scores in enumerate(of_turns) for _ in scores], dtype=np.int64
-    )
-    score = np.array([score for scores in of_turns for score in scores])
-    rank, parted = ranks_and_scores(turn, score)
-    assert rank.tolist() == [place for scores in of_turns for place in range(len(scores))]
-    assert parted.tolist() == [score for scores in of_turns for score in plainly_parted(scores)]
+    turns = []
+    scores = []
+    ranks = []
+    expected = []
+    for number, of_turn in enumerate(of_turns):
+        turns += [number] * len(of_turn)
+        scores += of_turn
+        ranks += range(len(of_turn))
+        expected += plainly_parted(of_turn)
+    rank, parted = ranks_and_scores(np.array(turns, dtype=np.int64), np.array(scores))
+    assert rank.tolist() == ranks
+    assert parted.tolist() == expected
 
 
 def test_trec_eval_reads_32_bits_and_breaks_ties_by_docno():
@@ -466,7 +467,8 @@ def test_a_run_without_a_column_is_refused(lacking):
 
 
 def test_positions_follow_ranks_within_each_turn():
-    turn, rank = np.array([1, 0, 1, 0, 1]), np.array([5, 9, 2, 3, 5])
+    turn = np.array([1, 0, 1, 0, 1])
+    rank = np.array([5, 9, 2, 3, 5])
     assert positions_by_rank(turn, rank).tolist() == [1, 1, 0, 0, 2]
 
 
@@ -488,7 +490,8 @@ def test_sums_that_differ_by_rounding_are_the_first_of_them():
 
 def test_sums_of_turns_are_tied_within_their_turn_and_tolerance():
     third = 0.1 + 0.2
-    sums, turn = np.array([0.3, third, third, 0.3]), np.array([0, 1, 0, 1])
+    sums = np.array([0.3, third, third, 0.3])
+    turn = np.array([0, 1, 0, 1])
     assert tied(sums, 1.0, turn).tolist() == [third] * 4
     assert tied(np.array([0.3, third]), 1.0, np.array([0, 1])).tolist() == [0.3, third]
     close = np.array([1.0, 2.0, 1.0 - 1e-10, 2.0 - 1e-10])
@@ -542,7 +545,8 @@ def test_the_first_of_several_bad_scores_is_told_in_any_index():
 
 
 def test_ties_go_by_docnos_as_texts_and_beyond_32_bits():
-    turn, half = np.array([0, 0]), np.array([0.5, 0.5])
+    turn = np.array([0, 0])
+    half = np.array([0.5, 0.5])
     for docnos, is_tied in (([9, 10], True), ([10, 9], False), ([2, "10"], True)):
         _, score = ranks_and_scores(turn, half, pd.Series(docnos, dtype=object))
         assert bool(score[0] == score[1]) is is_tied, docnos

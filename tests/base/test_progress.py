@@ -373,7 +373,8 @@ def test_notes_and_names_in_the_line_are_on_one_line(monkeypatch, line):
 
 def test_a_text_or_count_that_goes_is_no_longer_drawn(monkeypatch, line):
     _, error = terminals(monkeypatch)
-    outer, inner = bar(total=9, desc="outer"), bar(total=4, desc="inner")
+    outer = bar(total=9, desc="outer")
+    inner = bar(total=4, desc="inner")
     outer.__enter__()
     inner.__enter__()
     inner.update(3)
@@ -406,11 +407,10 @@ def test_what_is_told_goes_to_stderr_and_obeys_nobody(monkeypatch, capsys):
 
 def test_a_bar_fits_the_terminal_and_names_its_form(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    texts, counts = progress._bar_options(None), progress._bar_options(bar(total=5, unit="turn"))
-    assert (texts["bar_format"], counts["bar_format"]) == (
-        progress.TEXT_FORMAT,
-        progress.COUNT_FORMAT,
-    )
+    texts = progress._bar_options(None)
+    counts = progress._bar_options(bar(total=5, unit="turn"))
+    assert texts["bar_format"] == progress.TEXT_FORMAT
+    assert counts["bar_format"] == progress.COUNT_FORMAT
     assert texts["dynamic_ncols"] is counts["dynamic_ncols"] is True
     above = progress._AboveLine(sys.stderr, Line(), True)
     stream = sys.stderr
@@ -441,7 +441,8 @@ def test_a_report_says_how_long_the_work_took(line, capsys):
 def test_every_entry_is_forgotten_after_a_fork(monkeypatch, line):
     out, error = terminals(monkeypatch)
     before = progress._Tqdm.get_lock()
-    outer, inner = doing("outer"), doing("inner")
+    outer = doing("outer")
+    inner = doing("inner")
     with outer, inner:
         line.leave()
         assert (outer.hidden, inner.hidden) == (True, True)

@@ -33,7 +33,8 @@ def terminal(monkeypatch):
     """
 
     def made():
-        monkeypatch.setattr(sys, "stderr", found := Terminal())
+        found = Terminal()
+        monkeypatch.setattr(sys, "stderr", found)
         monkeypatch.setattr(progress, "LINE", Line())
         monkeypatch.setattr(progress, "REDRAW_SECONDS", -1)
         monkeypatch.delenv(OFF_VARIABLE, raising=False)
@@ -52,10 +53,8 @@ def test_a_line_says_system_stage_turns_rate_and_inner_count(terminal):
             with doing("re-ranking"), bar(total=40, desc="MiniLM", unit="text") as inner:
                 turns.update(50)
                 inner.update(10)
-                assert (
-                    terminal.row()
-                    == "ikat run \u00b7 aqd (2 of 3) \u00b7 re-ranking: 150/300 turns"
-                )
+                counted = "ikat run \u00b7 aqd (2 of 3) \u00b7 re-ranking: 150/300 turns"
+                assert terminal.row() == counted
                 assert terminal.rows()[-1].partition(", MiniLM ")[2].startswith("10/40]")
                 assert "turns/s" in terminal.rows()[-1]
             assert terminal.row() == "ikat run \u00b7 aqd (2 of 3): 150/300 turns"
@@ -75,10 +74,8 @@ def test_what_is_told_stands_above_the_line(terminal):
     terminal = terminal()
     with doing("working"):
         tell("ikat: warning: a fault")
-        assert [row.partition(" [")[0] for row in terminal.rows()[-2:]] == [
-            "ikat: warning: a fault",
-            "working",
-        ]
+        assert terminal.rows()[-2] == "ikat: warning: a fault"
+        assert terminal.row() == "working"
     tell("done")
     assert terminal.rows()[-2:] == ["done", ""]
 

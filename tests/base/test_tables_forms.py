@@ -188,7 +188,10 @@ def test_a_text_is_shown_as_it_is_on_one_line(text, latex, markdown):
 
 
 def cells_of(table):
-    return [[cell.text for cell in column.cells] for column in table.columns]
+    texts = []
+    for column in table.columns:
+        texts.append([cell.text for cell in column.cells])
+    return texts
 
 
 def test_a_frame_shows_numbers_right_and_unknown_ones_by_a_sign():

@@ -14,10 +14,9 @@ from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.retrieve import BM25
 from pyterrier_ikat.runs import RunFolder
 
-PASSAGES = {
-    f"d{number}": f"green tea and mint number {number} " + "tea " * (number % 5)
-    for number in range(30)
-}
+PASSAGES = {}
+for number in range(30):
+    PASSAGES[f"d{number}"] = f"green tea and mint number {number} " + "tea " * (number % 5)
 TOPICS = pd.DataFrame({"qid": ["1-1_1", "1-1_2"], "query": ["green tea", "mint tea"]})
 QRELS = pd.DataFrame({"qid": ["1-1_1", "1-1_2"], "docno": ["d4", "d9"], "label": [1, 1]})
 
@@ -58,21 +57,11 @@ class TwoQueries(Operator):
     """Each turn as two sub-queries."""
 
     def transform(self, inp):
-        parts = [
-            pd.DataFrame(
-                {
-                    "qid": f"{qid}::{sub}",
-                    "qid_0": qid,
-                    "qsub": sub,
-                    "query": word,
-                    "query_0": query,
-                },
-                index=[0],
-            )
-            for qid, query in zip(inp["qid"], inp["query"], strict=True)
-            for sub, word in enumerate(query.split())
-        ]
-        return pd.concat(parts, ignore_index=True)
+        rows = []
+        for qid, query in zip(inp["qid"], inp["query"], strict=True):
+            for sub, word in enumerate(query.split()):
+                rows.append([f"{qid}::{sub}", qid, sub, word, query])
+        return pd.DataFrame(rows, columns=["qid", "qid_0", "qsub", "query", "query_0"])
 
 
 @pytest.fixture(scope="module")
@@ -118,10 +107,8 @@ def test_a_run_looks_up_the_texts_that_a_stage_may_read(name, bm25, tmp_path):
     ikat.run({"system": make(bm25)}, topics=TOPICS, qrels=QRELS, out=tmp_path)
     ran = RunFolder(tmp_path / "system").results()
     assert Texts.looked_up == wanted
-    assert (
-        ran[["qid", "docno", "rank"]].values.tolist()
-        == expected[["qid", "docno", "rank"]].values.tolist()
-    )
+    columns = ["qid", "docno", "rank"]
+    assert ran[columns].values.tolist() == expected[columns].values.tolist()
 
 
 def test_a_comparison_looks_up_only_texts_that_a_stage_may_read(bm25):
