@@ -28,16 +28,18 @@ PASSAGES = ["Rooibos tea has no caffeine.", "Mint tea grows in pots.", "Green te
 def collection(tmp_path_factory):
     """A folder with every second turn the first of its conversation, and its index."""
     folder = tmp_path_factory.mktemp("collection")
-    turns = [
-        {"qid": qid, "messages": CHAT[: 3 - 2 * (place % 2)]} for place, qid in enumerate(QIDS)
-    ]
+    turns = []
+    labels = []
+    for place, qid in enumerate(QIDS):
+        messages = CHAT if place % 2 == 0 else CHAT[:1]
+        turns.append({"qid": qid, "messages": messages})
+        labels.append(f"{qid} 0 d{place % 2} 2")
+    passages = []
+    for number, text in enumerate(PASSAGES):
+        passages.append({"docno": f"d{number}", "text": text})
     (folder / "topics.jsonl").write_text("\n".join(map(json.dumps, turns)))
-    (folder / "passages.jsonl").write_text(
-        "\n".join(json.dumps({"docno": f"d{n}", "text": text}) for n, text in enumerate(PASSAGES))
-    )
-    (folder / "qrels.txt").write_text(
-        "\n".join(f"{qid} 0 d{place % 2} 2" for place, qid in enumerate(QIDS))
-    )
+    (folder / "passages.jsonl").write_text("\n".join(map(json.dumps, passages)))
+    (folder / "qrels.txt").write_text("\n".join(labels))
     return folder, ikat.PassageIndex(folder / "index").index(
         ikat.dataset(folder).get_corpus_iter(verbose=False)
     )
@@ -60,8 +62,8 @@ def said(*arguments):
 
 def test_turns_keep_their_names_in_runs_and_reports(collection, runs, tmp_path):
     folder, _ = collection
-    names = {line.split()[0] for line in (runs / "raw" / "run.trec").read_text().splitlines()}
-    assert names == set(QIDS)
+    lines = (runs / "raw" / "run.trec").read_text().splitlines()
+    assert {line.split()[0] for line in lines} == set(QIDS)
     for html in (
         ikat.report([runs / "raw", runs / "all_utterances"], dataset=folder).html,
         ikat.report([runs / "raw" / "run.trec"], qrels=folder / "qrels.txt").html,

@@ -33,7 +33,11 @@ class LastWords(Operator):
 
     def transform(self, inp):
         pt.validate.query_frame(inp, extra_columns=["query"], context=self)
-        return with_query(inp, [" ".join(query.split()[-self.words :]) for query in inp["query"]])
+        queries = []
+        for query in inp["query"]:
+            last = query.split()[-self.words :]
+            queries.append(" ".join(last))
+        return with_query(inp, queries)
 
 
 class Keywords(LLMOperator):
@@ -46,9 +50,10 @@ class Keywords(LLMOperator):
         return text or None
 
     def write(self, frame, found):
-        return with_query(
-            frame, [f"{query} {words}" for query, words in zip(frame["query"], found, strict=True)]
-        )
+        queries = []
+        for query, words in zip(frame["query"], found, strict=True):
+            queries.append(f"{query} {words}")
+        return with_query(frame, queries)
 
 
 class Foreign(pt.Transformer):
@@ -56,7 +61,8 @@ class Foreign(pt.Transformer):
 
     def __init__(self, stops=None):
         super().__init__()
-        self.seen, self.stops = [], stops
+        self.seen = []
+        self.stops = stops
 
     def transform(self, inp):
         if len(inp) and len(self.seen) == self.stops:
@@ -96,8 +102,9 @@ def test_resumed_run_does_not_rerun_turns_without_passages(tmp_path):
     resumed = FindsSometimes()
     ikat.run({"mine": resumed}, **given)
     assert sum(resumed.seen, []) == FIVE[2:]
-    assert len(RunFolder(tmp_path / "mine").turns()) == len(FIVE)
-    assert any(turn["passages"] == 0 for turn in RunFolder(tmp_path / "mine").turns())
+    turns = RunFolder(tmp_path / "mine").turns()
+    assert len(turns) == len(FIVE)
+    assert 0 in [turn["passages"] for turn in turns]
     finished = FindsSometimes()
     ikat.run({"mine": finished}, **given)
     assert finished.seen == []
@@ -180,10 +187,8 @@ def test_stage_that_repr_does_not_tell_apart_is_named_on_reuse(index, tmp_path):
 
 
 def test_topics_and_qrels_of_ones_own(index, tmp_path):
-    topics, qrels = (
-        pt.get_dataset("ikat:sample").get_topics()[["qid", "query"]].head(3),
-        pt.get_dataset("ikat:sample").get_qrels(),
-    )
+    topics = pt.get_dataset("ikat:sample").get_topics()[["qid", "query"]].head(3)
+    qrels = pt.get_dataset("ikat:sample").get_qrels()
     system = index.bm25(num_results=3)
     table = ikat.run({"mine": system}, out=tmp_path, topics=topics, qrels=qrels).table
     assert table["turns"].tolist() == [3]
@@ -317,7 +322,8 @@ def test_index_object_of_a_folder_is_taken_wherever_its_path_is(index, tmp_path)
 
 def test_frames_in_pt_experiment_order_get_told_their_names(index, tmp_path):
     sample = ikat.dataset("ikat:sample")
-    topics, systems = sample.get_topics(), {"bm25": index.bm25()}
+    topics = sample.get_topics()
+    systems = {"bm25": index.bm25()}
     for call in (
         lambda: ikat.experiment(systems, dataset=topics),
         lambda: ikat.run(systems, topics, out=tmp_path),

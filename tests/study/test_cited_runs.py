@@ -20,7 +20,7 @@ from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.submit import UncitedWarning, read_submission, write_submission
 
 SAID = ["Oats [2]. Rye [1][9]. Barley.", "Nothing is cited. Or [2023].", "Oats [3]."]
-DOCNOS = [f"sample-walk-00{document}:{number}" for document in (1, 3) for number in range(2)]
+DOCNOS = ["sample-walk-001:0", "sample-walk-001:1", "sample-walk-003:0", "sample-walk-003:1"]
 
 
 class FindsFour(Operator):
@@ -47,11 +47,12 @@ class Model:
         self.words = ikat.dataset("ikat:sample").get_topics()["qutterance"].tolist()
 
     def generate(self, chats):
-        asked = [
-            chat[-1]["content"].partition("# Last message of the user\n")[2].partition("\n")[0]
-            for chat in chats
-        ]
-        return [SAID[self.words.index(question) % 3] for question in asked]
+        answers = []
+        for chat in chats:
+            _, _, rest = chat[-1]["content"].partition("# Last message of the user\n")
+            question, _, _ = rest.partition("\n")
+            answers.append(SAID[self.words.index(question) % 3])
+        return answers
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,6 @@ def test_citation_outside_of_sentences_is_only_a_citation():
         {"sentence": "", "docnos": ["d1", "d2"], "unknown": []},
     ]
     frame = pd.DataFrame({"qcitations": [said]})
-    assert [judge.judge(frame)[0].value for judge in (CitedSentences(), ExistingCitations())] == [
-        1 / 2,
-        3 / 4,
-    ]
+    [cited] = CitedSentences().judge(frame)
+    [existing] = ExistingCitations().judge(frame)
+    assert (cited.value, existing.value) == (1 / 2, 3 / 4)

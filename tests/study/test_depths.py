@@ -11,7 +11,8 @@ TURNS = ["1-1_1", "1-1_2", "2-1_1"]
 @pytest.fixture
 def encoded(monkeypatch):
     """The texts that a model encodes."""
-    found, encode = [], BiEncoder._encode
+    found = []
+    encode = BiEncoder._encode
 
     def note(self, texts, kind):
         found.extend(texts)

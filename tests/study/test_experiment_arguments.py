@@ -25,7 +25,12 @@ def finding(docno):
 def given(*positional, **named):
     found = data_of(positional, named)
     names = ("dataset", "topics", "qrels", "measures", "baseline")
-    return {name: getattr(found, name) for name in names if getattr(found, name) is not None}
+    values = {}
+    for name in names:
+        value = getattr(found, name)
+        if value is not None:
+            values[name] = value
+    return values
 
 
 def test_a_frame_in_the_first_place_means_pyterriers_order():
@@ -77,7 +82,9 @@ def test_only_judgements_of_topics_count_in_pyterriers_order():
 
 
 def test_systems_are_named_by_dict_list_or_themselves():
-    one, two, frame = finding("a"), finding("b"), pd.DataFrame({"qid": ["1_1"]})
+    one = finding("a")
+    two = finding("b")
+    frame = pd.DataFrame({"qid": ["1_1"]})
     systems = {"x": one}
     assert named_systems(systems) == systems
     assert named_systems(systems) is not systems

@@ -38,11 +38,10 @@ class Finds(pt.Transformer):
         vars(self).update(held)
 
     def transform(self, inp):
-        rows = [
-            (qid, query, docno, 1.0, 0)
-            for qid, query in inp[["qid", "query"]].to_numpy()
-            for docno in self._find(self, query)[:1]
-        ]
+        rows = []
+        for qid, query in inp[["qid", "query"]].to_numpy():
+            for docno in self._find(self, query)[:1]:
+                rows.append((qid, query, docno, 1.0, 0))
         return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
 
     def __repr__(self):
@@ -270,9 +269,10 @@ def test_a_dense_index_of_pyterrier_dr_counts_by_its_vectors(tmp_path):
         shutil.rmtree(tmp_path / "flex", ignore_errors=True)
         vectors = numpy.random.default_rng(seed).normal(size=(30, 8)).astype("float32")
         index = dense.FlexIndex(str(tmp_path / "flex"), verbose=False)
-        index.index(
-            [{"docno": f"d{number}", "doc_vec": vector} for number, vector in enumerate(vectors)]
-        )
+        passages = []
+        for number, vector in enumerate(vectors):
+            passages.append({"docno": f"d{number}", "doc_vec": vector})
+        index.index(passages)
         (tmp_path / "flex" / "hnsw.faiss").write_text("built at first use")
         return [part.fingerprint() for part in parts_of(index.np_retriever())]
 

@@ -1,18 +1,14 @@
-"""What a stage wrote, found and scored; what each call costs, over all starts of a run."""
-
-import json
+"""What a stage was asked, wrote, found and scored, as a recorder keeps it, turn by turn."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from recorded_lines import Gives, lines_kept
+from recorded_lines import Finds, Gives, lines_kept
+from three_turns import TOPICS
 
-from pyterrier_ikat.errors import DataError
-from pyterrier_ikat.events import observed_by
-from pyterrier_ikat.llms import FatalLLMError, Ledger
-from pyterrier_ikat.llms.ledger import Entry
-from pyterrier_ikat.runs import RunFolder
-from pyterrier_ikat.study.recorder import Account, Recorder, Spending, ledger_of
+from pyterrier_ikat.events import Step, observed_by
+from pyterrier_ikat.llms import Completion, LLMFailure, Request
+from pyterrier_ikat.study.recorder import Recorder, Shown
 
 
 def recorded(inp, out, qids=("a",)):
@@ -132,147 +128,6 @@ def test_frames_without_turns_are_not_recorded():
     assert recorded(TURNS, TURNS.assign(qx=9).drop(columns="qid")) == []
 
 
-# Costs
-
-
-def entry(key="k", served="s", answered=True, stage="answer", model="m", **increments):
-    return Entry(stage, model, increments, served, key=key, answered=answered)
-
-
-CALL = {"calls": 1, "prompt_tokens": 10, "completion_tokens": 2, "cost": 0.5, "worth": 0.0}
-
-
-def rows(ledger, *names):
-    return [[row[name] for name in names] for row in ledger.rows()]
-
-
-def test_calls_with_a_key_are_in_the_file_and_the_rest_is_not(tmp_path):
-    account = Account(tmp_path / "costs.jsonl")
-    account.enter(entry(**CALL, dropped=1))
-    account.enter(entry(key=None, fallbacks=2))
-    assert rows(account, "stage", "model", "calls", "cost") == [["answer", "m", 1, 0.5]]
-    [line] = (tmp_path / "costs.jsonl").read_text().splitlines()
-    event = json.loads(line)
-    assert (event["key"], event["served"], event["answered"]) == ("k", "s", True)
-    assert "dropped" not in event
-    assert rows(account.rest, "dropped", "fallbacks") == [[1, 2]]
-    again = Account(tmp_path / "costs.jsonl")
-    assert rows(again, "calls", "prompt_tokens", "cost") == [[1, 10, 0.5]]
-
-
-def test_an_answer_of_an_earlier_start_is_no_cache_hit(tmp_path):
-    Account(tmp_path / "c").enter(entry(**CALL))
-    again = Account(tmp_path / "c")
-    again.enter(entry(known=1, worth=0.5))
-    assert rows(again, "calls", "known") == [[1, 0]]
-    again.enter(entry(known=1, worth=0.5))  # the second time it is one
-    assert rows(again, "calls", "known", "worth") == [[1, 1, 0.5]]
-    other = Account(tmp_path / "c")
-    other.enter(entry(key="other", known=1, worth=0.5))
-    assert rows(other, "known") == [[2]]
-
-
-def test_a_failed_call_of_an_earlier_start_answered_nothing(tmp_path):
-    Account(tmp_path / "c").enter(entry(calls=1, cost=0.1, failures=1))
-    again = Account(tmp_path / "c")
-    again.enter(entry(known=1, worth=0.5))
-    assert rows(again, "known") == [[1]]
-
-
-def test_a_cut_line_of_costs_is_dropped(tmp_path):
-    Account(tmp_path / "c").enter(entry(**CALL))
-    with (tmp_path / "c").open("ab") as file:
-        file.write(b'{"stage": "ans')
-    assert rows(Account(tmp_path / "c"), "calls") == [[1]]
-
-
-SPENT = Ledger()
-SPENT.count("rewrite", "m", calls=3, cost=0.5)
-SPENT.count("answer", "m", calls=2, cost=0.25)
-LEDGER = SPENT.frame().to_csv(index=False)
-
-
-@pytest.mark.parametrize(
-    ("written", "parameters", "told"),
-    [
-        (None, "{}", "can't be read"),
-        ("stage,model\n", "{}", "no column"),
-        (None, '{"ledger_rows": 2}', "can't be read"),
-        (LEDGER, '{"ledger_rows": 3}', "2 of 3 rows"),
-        (LEDGER.splitlines()[0] + "\n", '{"ledger_rows": 2}', "0 of 2 rows"),
-        (LEDGER, '{"ledger_rows": "two"}', "can't be read"),
-    ],
-)
-def test_an_unreadable_ledger_of_a_finished_run_is_an_error(tmp_path, written, parameters, told):
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "run.json").write_text(parameters)
-    if written is not None:
-        (folder / "ledger.csv").write_text(written)
-    with pytest.raises(DataError, match=told):
-        ledger_of(RunFolder(folder))
-
-
-def test_a_whole_ledger_of_a_finished_run_is_read(tmp_path):
-    (tmp_path / "run.json").write_text('{"ledger_rows": 2}')
-    (tmp_path / "ledger.csv").write_text(LEDGER)
-    read = ledger_of(RunFolder(tmp_path)).frame()
-    assert read[["stage", "calls", "cost"]].values.tolist() == (
-        SPENT.frame()[["stage", "calls", "cost"]].values.tolist()
-    )
-
-
-def begun(out, name, **counts):
-    folder = out / f"{name}.partial"
-    folder.mkdir(parents=True)
-    Account(folder / "costs.jsonl").enter(entry(**counts))
-    return out / name
-
-
-def test_a_run_under_way_tells_its_calls_and_finished_batches(tmp_path):
-    path = begun(tmp_path, "one", **CALL)
-    batch = [{"stage": "answer", "model": "m", "served": "s", "fallbacks": 3}]
-    (tmp_path / "one.partial" / "000128.ledger.json").write_text(json.dumps(batch))
-    (tmp_path / "one.partial" / "other.ledger.json").write_text(json.dumps(batch))
-    assert rows(ledger_of(RunFolder(path)), "calls", "cost", "fallbacks") == [[1, 0.5, 3]]
-
-
-def test_spending_is_that_of_all_runs_and_of_this_process(tmp_path):
-    begun(tmp_path, "one", **CALL)
-    begun(tmp_path, "two", **(CALL | {"cost": 0.25}))
-    (tmp_path / ".hidden").mkdir()
-    (tmp_path / "file").write_text("no run")
-    now = Ledger()
-    spending = Spending(tmp_path, now)
-    assert spending.where == str(tmp_path)
-    assert spending.total("m", None, None) == 0.75
-    now.enter(entry(**CALL))
-    assert spending.total("m", None, None) == 1.25
-
-
-@pytest.mark.parametrize(
-    ("model", "prices", "expected"),
-    [
-        ("m", (2.0, 10.0), (10 + 4) * 2e-6 + 3 * 1e-5),
-        ("m", (2.0, None), (10 + 4) * 2e-6),
-        ("m", (None, 10.0), 3 * 1e-5),
-        ("another", (2.0, 10.0), 0.0),
-    ],
-)
-def test_calls_of_unknown_cost_are_counted_at_the_models_prices(tmp_path, model, prices, expected):
-    counts = {"calls": 1, "prompt_tokens": 10, "completion_tokens": 3, "lost_tokens": 4}
-    begun(tmp_path, "one", **counts, cost=None)
-    assert Spending(tmp_path, Ledger()).total(model, *prices) == pytest.approx(expected)
-
-
-def test_a_budget_is_not_kept_over_calls_of_unknown_tokens(tmp_path):
-    begun(tmp_path, "one", calls=1, prompt_tokens=None, cost=None)
-    spending = Spending(tmp_path, Ledger())
-    assert spending.total("another", 1.0, 1.0) == 0
-    with pytest.raises(FatalLLMError, match="calls of m whose cost is not known"):
-        spending.total("m", 1.0, 1.0)
-
-
 def test_a_turn_without_work_has_no_bytes():
     recorder = Recorder(["a", "b"], str)
     with observed_by(recorder):
@@ -307,72 +162,14 @@ def test_a_result_with_another_query_is_no_re_ranking():
     assert recorded(FOUND.head(2), FOUND.assign(score=9.0)) == []
 
 
-def test_a_cut_line_of_costs_does_not_spoil_the_next(tmp_path):
-    Account(tmp_path / "c").enter(entry(**CALL))
-    with (tmp_path / "c").open("ab") as file:
-        file.write(b'{"stage": "ans')
-    Account(tmp_path / "c").enter(entry(key="other", **CALL))
-    again = Account(tmp_path / "c")
-    assert rows(again, "calls", "served") == [[2, "s"]]
-
-
-def test_counts_without_a_key_are_those_of_the_batch(tmp_path):
-    account = Account(tmp_path / "c")
-    account.enter(entry(**CALL))
-    assert account.rest.rows() == []
-    account.enter(entry(key=None, calls=1, cost=0.25))
-    assert rows(account.rest, "calls", "cost") == [[1, 0.25]]
-    assert rows(account, "calls", "cost") == [[1, 0.5]]
-    account.rest = Ledger()
-    account.enter(entry(served="other", **CALL, dropped=2))
-    assert rows(account, "calls", "dropped") == [[2, 0]]
-    assert rows(account.rest, "dropped", "served") == [[2, ""]]
-
-
-def test_what_answered_nothing_or_is_paid_again_counts(tmp_path):
-    Account(tmp_path / "c").enter(entry(answered=False, **CALL))
-    again = Account(tmp_path / "c")
-    again.enter(entry(known=1, worth=0.5))
-    assert rows(again, "calls", "known") == [[1, 1]]
-    Account(tmp_path / "d").enter(entry(**CALL))
-    paid = Account(tmp_path / "d")
-    paid.enter(entry(**CALL))
-    assert rows(paid, "calls", "cost") == [[2, 1.0]]
-    assert len((tmp_path / "d").read_text().splitlines()) == 2
-
-
-def test_a_finished_runs_ledger_keeps_unknowns_and_servers(tmp_path):
-    (tmp_path / "run.json").write_text("{}")
-    ledger = Ledger()
-    ledger.count("answer", "m", served="gpt-4-0613", calls=1, cost=None)
-    ledger.count("rewrite", "m", served="gpt-4-0613", calls=1, cost=0.5)
-    (tmp_path / "ledger.csv").write_text(ledger.frame().to_csv(index=False))
-    read = ledger_of(RunFolder(tmp_path))
-    assert rows(read, "stage", "cost") == rows(ledger, "stage", "cost")
-    assert None in [row["cost"] for row in read.rows()]
-    assert read.served() == ledger.served()
-    text = (tmp_path / "ledger.csv").read_text().replace("0.5", "half")
-    (tmp_path / "ledger.csv").write_text(text)
-    with pytest.raises(DataError, match="ledger.csv can't be read"):
-        ledger_of(RunFolder(tmp_path))
-
-
-def test_hidden_folders_cost_nothing(tmp_path):
-    begun(tmp_path, "one", **CALL)
-    begun(tmp_path, ".two", **CALL)
-    assert Spending(tmp_path, Ledger()).total("m", None, None) == 0.5
-
-
 def test_turns_with_one_query_are_scored_each_for_itself():
     same = FOUND.assign(query="tea")
     recorder = Recorder(["a", "b"], str)
     with observed_by(recorder):
         Gives(same.assign(score=[9.0, 8.0, 7.0]))(same)
-    lines = lines_kept(recorder, ["a", "b"])
-    assert [(line["qid"], line["scored"][0]["scores"]) for line in lines] == [
-        ("a", [9.0, 8.0]),
-        ("b", [7.0]),
-    ]
+    a, b = lines_kept(recorder, ["a", "b"])
+    assert (a["qid"], a["scored"][0]["scores"]) == ("a", [9.0, 8.0])
+    assert (b["qid"], b["scored"][0]["scores"]) == ("b", [7.0])
 
 
 def test_scores_of_zero_count_where_there_were_none():
@@ -389,11 +186,136 @@ def test_numbers_of_numpy_are_written_as_numbers():
     assert line["query"] == ""
 
 
-def test_each_answer_of_an_earlier_start_is_counted_once(tmp_path):
-    first = Account(tmp_path / "c")
-    for _ in range(2):
-        first.enter(entry(**CALL))
-    again = Account(tmp_path / "c")
-    for _ in range(3):
-        again.enter(entry(known=1, worth=0.5))
-    assert rows(again, "calls", "known") == [[2, 1]]
+def test_stages_are_recorded_in_order_turn_by_turn():
+    first = TOPICS[:2].assign(qa=["x", "y"])
+    second = first.assign(qb=[1, None], docno=["a", "b"], score=[2.0, 1.0])
+    recorder = Recorder(["1_2", "1_1"], lambda text: "stage")
+    with observed_by(recorder):
+        Gives(second)(Gives(first)(TOPICS[:2]))
+    lines = lines_kept(recorder, ["1_1", "1_2"])
+    found = {"1_1": ("tea", "a", 2.0), "1_2": ("milk", "b", 1.0)}
+    expected = []
+    for qid, value in (("1_1", "x"), ("1_2", "y")):
+        query, docno, score = found[qid]
+        expected.append({"qid": qid, "stage": "stage", "wrote": {"qa": value}})
+        line = {"qid": qid, "stage": "stage"}
+        if qid == "1_1":
+            line["wrote"] = {"qb": 1}
+        asked = {"qid": qid, "query": query, "docnos": [docno], "scores": [score]}
+        expected.append({**line, "found": [asked], "query": query})
+    assert lines == expected
+
+
+# Requests, and what is shown of the stage that runs
+
+
+def exchanges(*outcomes, **more):
+    messages = [{"role": "user", "content": "Tea?"}]
+    request = Request(messages, "ask", "a", **more)
+    return [(request, outcome) for outcome in outcomes]
+
+
+def recorded_steps(*steps, qids=("a",)):
+    recorder = Recorder(list(qids), lambda text: "stage")
+    for step in steps:
+        recorder.end(step)
+    return lines_kept(recorder, qids)
+
+
+FRAME = pd.DataFrame({"qid": ["a"], "query": ["tea"]})
+SUB = pd.DataFrame({"qid": ["a::0"], "qid_0": ["a"], "query": ["tea"], "qsub": [0]})
+ANSWER = Completion("Mint.", "m", "stop", None, None, 0.0, False)
+
+
+def test_requests_are_kept_with_their_outcomes_and_names():
+    failure = LLMFailure("ask", "a", "too long")
+    asked = exchanges(ANSWER, failure, prompt="answer") + exchanges(ANSWER, item="d1")
+    [line] = recorded_steps(Step(Finds(), FRAME, out=FRAME, asked=asked))
+    messages = [{"role": "user", "content": "Tea?"}]
+    assert line["asked"] == [
+        {"prompt": "answer", "messages": messages, "completion": "Mint."},
+        {"prompt": "answer", "messages": messages, "failure": "too long"},
+        {"item": "d1", "messages": messages, "completion": "Mint."},
+    ]
+
+
+def test_a_failed_stage_and_other_turns_are_not_recorded():
+    asked = exchanges(ANSWER)
+    assert recorded_steps(Step(Finds(), FRAME, asked=asked)) == []
+    assert recorded_steps(Step(Finds(), FRAME, out=FRAME, asked=asked), qids=("b",)) == []
+
+
+def test_requests_of_sub_queries_belong_to_their_turn():
+    request = Request([{"role": "user", "content": "Tea?"}], "ask", "a::0")
+    step = Step(Finds(), SUB, out=SUB, asked=[(request, ANSWER)])
+    [line] = recorded_steps(step)
+    assert (line["qid"], len(line["asked"])) == ("a", 1)
+    inner = SUB.drop(columns="qid_0")
+    later = Step(Finds(), inner, out=inner, asked=[(request, ANSWER)])
+    lines = recorded_steps(Step(Finds(), FRAME, out=SUB), later)
+    assert [line["qid"] for line in lines] == ["a"]
+
+
+def test_stages_that_join_or_make_sub_queries_write_no_query():
+    assert recorded_steps(Step(Finds(), FRAME, out=SUB)) == []
+    assert recorded_steps(Step(Finds(), SUB, out=FRAME.assign(query="milk"))) == []
+    [line] = recorded_steps(Step(Finds(), FRAME, out=FRAME.assign(query="milk")))
+    assert line["wrote"] == {"query": "milk"}
+
+
+def test_the_value_of_a_turn_is_that_of_its_first_row():
+    found = pd.DataFrame({"qid": ["a", "a"], "query": ["tea"] * 2, "qnew": ["first", "second"]})
+    [line] = recorded_steps(Step(Finds(), FRAME, out=found))
+    assert line["wrote"] == {"qnew": "first"}
+
+
+def test_the_current_stage_is_told_in_its_words_until_it_ends(monkeypatch):
+    class Busy(Finds):
+        activity = "searching {queries}"
+
+    entries = []
+    monkeypatch.setattr(
+        "pyterrier_ikat.study.recorder.doing", lambda text: ProgressEntry(text, entries)
+    )
+    shown = Shown()
+    outer = Step(Busy(), FRAME)
+    inner = Step(Finds(), FRAME)
+    shown.begin(outer)
+    shown.begin(inner)
+    assert entries == ["searching 1 query", "Finds"]
+    shown.end(inner)
+    assert entries == ["searching 1 query"]
+    shown.end(outer)
+    assert entries == []
+
+
+class ProgressEntry:
+    """Stands for an entry of the line of progress."""
+
+    def __init__(self, text, entries):
+        self.text, self.entries = text, entries
+
+    def __enter__(self):
+        self.entries.append(self.text)
+
+    def __exit__(self, *_):
+        self.entries.remove(self.text)
+
+
+def test_turns_that_are_taken_leave_the_others_their_sub_queries():
+    two = pd.DataFrame({"qid": ["a::0", "b::0"], "qid_0": ["a", "b"], "query": ["tea", "milk"]})
+    recorder = Recorder(["a", "b"], lambda text: f"<{text}>")
+    recorder.end(Step(Finds(), two, out=two))
+    recorder.take(["a"])
+    request = Request([{"role": "user", "content": "Milk?"}], "ask", "b::0")
+    inner = two.drop(columns="qid_0")
+    recorder.end(Step(Finds(), inner, out=inner, asked=[(request, ANSWER)]))
+    [line] = lines_kept(recorder, ["b"])
+    assert (line["qid"], len(line["asked"])) == ("b", 1)
+    assert line["stage"] == f"<{Finds()!r}>"
+
+
+def test_requests_of_a_stage_that_joins_belong_to_the_turn():
+    request = Request([{"role": "user", "content": "Tea?"}], "ask", "a::0")
+    [line] = recorded_steps(Step(Finds(), SUB, out=FRAME, asked=[(request, ANSWER)]))
+    assert (line["qid"], len(line["asked"])) == ("a", 1)

@@ -78,11 +78,11 @@ def sampled(tmp_path, index):
 
 
 def files(out):
-    return {
-        path.relative_to(out): path.read_bytes()
-        for path in sorted(out.rglob("*"))
-        if path.name in ("run.trec", "turns.jsonl")
-    }
+    contents = {}
+    for path in sorted(out.rglob("*")):
+        if path.name in ("run.trec", "turns.jsonl"):
+            contents[path.relative_to(out)] = path.read_bytes()
+    return contents
 
 
 def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
@@ -94,15 +94,13 @@ def test_five_repeats_after_one_pay_for_four(sampled, tmp_path):
     planned = ikat.plan(again, **FEW, repeats=5)
     planned = planned[planned["stage"] == "rewrite"]
     assert planned[["calls", "known", "new"]].to_numpy().tolist() == [[5, 5, 0], *[[5, 0, 5]] * 4]
-    assert planned["system"].tolist() == ["QR", *(f"QR.repeat-{number}" for number in range(2, 6))]
+    names = ["QR", "QR.repeat-2", "QR.repeat-3", "QR.repeat-4", "QR.repeat-5"]
+    assert planned["system"].tolist() == names
     ikat.run(again, **FEW, out=tmp_path / "runs", repeats=5)
     assert len(backend.asked) == 4 * len(TURNS)
     assert {request.chain for request in backend.asked} == {1, 2, 3, 4}
     assert kept.items() <= files(tmp_path / "runs").items()
-    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == [
-        "QR",
-        *(f"QR.repeat-{number}" for number in range(2, 6)),
-    ]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == names
 
 
 def test_each_repeat_is_a_chain_of_its_own_and_says_which(sampled, tmp_path):
@@ -145,10 +143,9 @@ def test_table_has_repeats_mean_and_deviation_and_tests_averages(sampled, index,
             unit="turn",
         ).table
     assert not (tmp_path / "raw.repeat-2").exists()
-    each = [
-        RunFolder(tmp_path / name).measures()["nDCG@5"]
-        for name in ("QR", "QR.repeat-2", "QR.repeat-3")
-    ]
+    each = []
+    for name in ("QR", "QR.repeat-2", "QR.repeat-3"):
+        each.append(RunFolder(tmp_path / name).measures()["nDCG@5"])
     row = table.set_index("name").loc["QR"]
     means = pd.Series([scores.mean() for scores in each])
     assert (row["repeats"], row["turns"]) == (3, len(each[0]))
@@ -179,10 +176,10 @@ def test_what_makes_repeats_the_same_is_told_once_per_system(index, tmp_path):
             reranker="bi:m",
         )
     told = [str(one.message) for one in caught if issubclass(one.category, RepeatsWarning)]
+    reason = "ikat.llm('openai:gpt-4o temperature=0 cache=none') has temperature=0"
     assert told == [
-        f"repeats of {name} may be the same: ikat.llm('openai:gpt-4o temperature=0 cache=none') "
-        f"has temperature=0"
-        for name in ("qr", "aqd")
+        f"repeats of qr may be the same: {reason}",
+        f"repeats of aqd may be the same: {reason}",
     ]
 
 
@@ -197,8 +194,9 @@ def test_recorded_completions_with_lists_give_other_chains(index, tmp_path):
         warnings.simplefilter("error", RepeatsWarning)
         system = ikat.Rewrite(llm(f"recorded:{path}")) >> index.bm25(num_results=5)
         ikat.run({"QR": system}, **FEW, out=tmp_path / "runs", repeats=2)
-    runs = [RunFolder(tmp_path / "runs" / name).results() for name in ("QR", "QR.repeat-2")]
-    assert not runs[0].equals(runs[1])
+    first = RunFolder(tmp_path / "runs" / "QR").results()
+    second = RunFolder(tmp_path / "runs" / "QR.repeat-2").results()
+    assert not first.equals(second)
     with pytest.warns(
         RepeatsWarning, match=r"5 of 5 records of .*recorded\.jsonl with too few comp"
     ):
@@ -255,7 +253,7 @@ def test_the_commands_run_plan_and_evaluate_repeats(index, tmp_path):
     said = call("run", "ad", *options, "--repeats", "2")
     assert "±" in said
     assert "share of the variance" in said
-    paths = [str(tmp_path / "runs" / name) for name in ("ad", "ad.repeat-2")]
+    paths = [str(tmp_path / "runs" / "ad"), str(tmp_path / "runs" / "ad.repeat-2")]
     evaluated = call("evaluate", *paths, "--dataset", "ikat:sample", "--turns", ",".join(TURNS))
     assert evaluated.strip() in said
     assert "ad.repeat-2" not in evaluated

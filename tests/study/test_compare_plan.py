@@ -120,7 +120,8 @@ def test_what_two_systems_ask_alike_is_new_once(topics):
 
 def test_a_token_is_four_characters_of_prompts_and_completions(topics):
     answer = ikat.Answer(mute())
-    prompt = sum(len(message["content"]) for message in answer.requests(topics)[0].messages)
+    request = answer.requests(topics)[0]
+    prompt = sum(len(message["content"]) for message in request.messages)
     found = plan({"one": answer}, topics).iloc[0]
     assert found[["prompt_tokens", "completion_tokens"]].tolist() == [
         prompt // 4,
@@ -137,7 +138,8 @@ class Drops(pt.Transformer):
 
 
 def test_plan_says_at_most_behind_a_stage_it_cannot_see_through(topics):
-    passages, turns = ikat.LLMRerank(mute(), 10), ikat.Answer(mute())
+    passages = ikat.LLMRerank(mute(), 10)
+    turns = ikat.Answer(mute())
     systems = {
         "found": Finds() >> passages,
         "dropped": Finds() >> Drops() >> passages,
@@ -206,9 +208,9 @@ def test_a_judge_alone_is_counted_on_its_pool():
     pooled = with_gold(data.get_qrels()[["qid", "docno"]].head(9), data)
     rows = plan({"judge": ikat.Judge(mute())}, pooled)
     assert rows["calls"].tolist() == [9]
-    characters = sum(
-        len(request.messages[0]["content"]) for request in ikat.Judge(mute()).requests(pooled)
-    )
+    characters = 0
+    for request in ikat.Judge(mute()).requests(pooled):
+        characters += len(request.messages[0]["content"])
     assert rows["prompt_tokens"].tolist() == [characters // 4]
 
 
@@ -294,7 +296,7 @@ def test_stand_ins_are_as_many_as_turns_and_the_cut(turns, cut, calls):
     frame = pd.DataFrame({"qid": [f"1_{n}" for n in range(turns)], "query": "tea"})
     passages = found.passages(frame, cut)
     assert len(passages) == calls
-    assert passages["qid"].tolist() == [qid for qid in frame["qid"] for _ in range(cut)]
+    assert passages["qid"].tolist() == frame["qid"].repeat(cut).tolist()
     assert passages["rank"].tolist() == list(range(cut)) * turns
     assert passages["docno"].tolist()[:cut] == [str(number) for number in range(cut)]
     assert passages["text"].nunique() == cut

@@ -52,6 +52,12 @@ def ended(work):
     return str(raised.value)
 
 
+def totals(folder):
+    """The calls, cached answers and cost of both runs in ``folder``."""
+    rows = ledger_frame([folder / "aqd", folder / "qr"])
+    return rows[["calls", "known", "cost"]].sum().tolist()
+
+
 def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, home):
     options = [
         "--dataset",
@@ -70,13 +76,11 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
         )
         return done.exit_code, done.output.splitlines()[-1]
 
-    waits, again = (
-        "stage {}: 5 requests wait in 1 batch (batch_{}: {})",
-        "run the same command again later",
-    )
-    answers, rewrites, queries = (
-        waits.format(*one, "validating") for one in (("answer", 0), ("rewrite", 1), ("queries", 2))
-    )
+    waits = "stage {}: 5 requests wait in 1 batch (batch_{}: {})"
+    again = "run the same command again later"
+    answers = waits.format("answer", 0, "validating")
+    rewrites = waits.format("rewrite", 1, "validating")
+    queries = waits.format("queries", 2, "validating")
     assert command(spec(server), tmp_path / "runs") == (75, f"ikat: {answers}; {rewrites}; {again}")
     server.progress("batch_1", 2)
     assert (
@@ -92,15 +96,11 @@ def test_a_command_sends_and_collects_stage_by_stage(server, index, tmp_path, ho
     assert server.calls == 0
     assert command(spec(server, f"cache={tmp_path / 'other.sqlite'}"), tmp_path / "whole")[0] == 0
     for name in ("aqd", "qr"):
-        ours, theirs = (
-            RunFolder(tmp_path / folder / name).results() for folder in ("runs", "whole")
-        )
+        ours = RunFolder(tmp_path / "runs" / name).results()
+        theirs = RunFolder(tmp_path / "whole" / name).results()
         pd.testing.assert_frame_equal(ours, theirs)
-    both = [
-        ledger_frame([tmp_path / folder / name for name in ("aqd", "qr")])
-        for folder in ("runs", "whole")
-    ]
-    paid, full = (frame[["calls", "known", "cost"]].sum().tolist() for frame in both)
+    paid = totals(tmp_path / "runs")
+    full = totals(tmp_path / "whole")
     assert paid == [15, 0, pytest.approx(full[2] / 2)]
     assert full == [15, 0, pytest.approx(15 * 0.00325)]
 
@@ -116,7 +116,8 @@ def test_the_plan_knows_the_price_and_what_is_under_way(server, index, tmp_path)
             reranker="none",
         ).total
 
-    half, whole = plan("batch=on"), plan("")
+    half = plan("batch=on")
+    whole = plan("")
     assert half["cost"] == pytest.approx(whole["cost"] / 2)
     ended(
         lambda: ikat.run(
@@ -149,7 +150,8 @@ def test_waiting_turns_leave_gaps_and_the_run_is_that_of_calls(server, index, tm
     server.complete(answer=answer)
     run("runs", "batch=on", 3)
     run("whole", "cache=none", 3)
-    ours, theirs = (RunFolder(tmp_path / folder / "mine") for folder in ("runs", "whole"))
+    ours = RunFolder(tmp_path / "runs" / "mine")
+    theirs = RunFolder(tmp_path / "whole" / "mine")
     pd.testing.assert_frame_equal(ours.results(), theirs.results())
     assert (ours.path / "turns.jsonl").read_text() == (theirs.path / "turns.jsonl").read_text()
     assert (ours.path / "run.trec").read_text() == (theirs.path / "run.trec").read_text()
@@ -190,28 +192,25 @@ def test_an_experiment_sends_every_systems_batch(server, index):
 def test_each_window_round_is_a_batch_and_short_turns_never_wait(server):
     found = pd.DataFrame(
         [
-            {
-                "qid": qid,
-                "query": "tea",
-                "docno": f"d{rank}",
-                "text": f"text {rank} of {qid}",
-                "rank": rank,
-                "score": -float(rank),
-            }
-            for qid, depth in (("1_1", 4), ("1_2", 2))
-            for rank in range(depth)
-        ]
+            ["1_1", "d0", 0],
+            ["1_1", "d1", 1],
+            ["1_1", "d2", 2],
+            ["1_1", "d3", 3],
+            ["1_2", "d0", 0],
+            ["1_2", "d1", 1],
+        ],
+        columns=["qid", "docno", "rank"],
     )
+    found["query"] = "tea"
+    found["text"] = "text of " + found["docno"] + " and " + found["qid"]
+    found["score"] = -found["rank"].astype(float)
 
     def listwise(options):
         return ikat.ListwiseRerank(spec(server, options), k=4, window=2, stride=1)
 
     swapped = server.respond = lambda body: said("[2] > [1]")
-    for size in (
-        2,
-        1,
-        1,
-    ):  # 1_1 has three windows, each of which waits for the one before, 1_2 has one
+    # 1_1 has three windows, each of which waits for the one before, 1_2 has one.
+    for size in (2, 1, 1):
         assert ended(lambda: listwise("batch=on")(found)).startswith(
             f"stage listwise: {size} request"
         )

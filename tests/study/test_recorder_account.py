@@ -84,11 +84,13 @@ def process(index, out, llm_spec, *names):
 
 
 def sums(*folders, columns=("calls", "known", "cost", "worth")):
-    return [pytest.approx(float(value)) for value in ledger_frame(folders)[list(columns)].sum()]
+    totals = ledger_frame(folders)[list(columns)].sum()
+    return [pytest.approx(float(value)) for value in totals]
 
 
 def test_a_run_that_was_killed_tells_all_that_it_cost(index, server, tmp_path):
-    reached, out = threading.Event(), tmp_path / "runs"
+    reached = threading.Event()
+    out = tmp_path / "runs"
     answer = server.respond
 
     def respond(body):
@@ -155,8 +157,11 @@ def test_budget_counts_what_the_folder_cost_over_all_starts(index, server, tmp_p
 
 
 def test_two_process_ledgers_add_up_to_what_the_server_answered(index, server, tmp_path):
-    both = [process(index, tmp_path / "runs", spec(server), name) for name in ("aqd", "qr")]
-    assert [(one.communicate(timeout=120), one.returncode)[1] for one in both] == [0, 0]
+    aqd = process(index, tmp_path / "runs", spec(server), "aqd")
+    qr = process(index, tmp_path / "runs", spec(server), "qr")
+    aqd.communicate(timeout=120)
+    qr.communicate(timeout=120)
+    assert (aqd.returncode, qr.returncode) == (0, 0)
     assert sums(tmp_path / "runs" / "aqd", tmp_path / "runs" / "qr") == [
         3 * TURNS,
         0,
@@ -249,12 +254,13 @@ def test_what_cannot_be_written_stops_the_run(tmp_path):
 
 
 def test_answers_are_kept_though_the_account_cannot_be_written(server, monkeypatch):
-    requests = [
-        Request([{"role": "user", "content": f"{number}"}], "answer", f"1_{number}")
-        for number in range(40)
-    ]
+    requests = []
+    for number in range(40):
+        messages = [{"role": "user", "content": f"{number}"}]
+        requests.append(Request(messages, "answer", f"1_{number}"))
     made = ikat.llm(f"{spec(server)} concurrency=8".replace("concurrency=2 ", ""))
-    count, calls = Ledger.count, []
+    count = Ledger.count
+    calls = []
 
     def full(self, *args, **increments):
         calls.append("cost" in increments)

@@ -1,13 +1,17 @@
-"""The cache in detail: what is computed, in which parts, and what a bound removes."""
+"""The cache: its kinds and bounds, and what damaged files, threads, processes and kills leave."""
 
+import multiprocessing
 import os
 import signal
 import sqlite3
 import threading
 from contextlib import closing
-from pathlib import Path
+from hashlib import blake2b
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trust.killing import started
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.store import cache as cache_module
@@ -16,94 +20,220 @@ from pyterrier_ikat.store.cache import (
     Cache,
     CacheKind,
     CacheMovedWarning,
-    compute_missing,
     digest,
     open_cache,
 )
 
-KEEP = CacheKind("cache of tests", 0x1234, "give another file")
-KEYS = [digest(str(number)) for number in range(10)]
-
-
-class Doubles:
-    """Doubles numbers, remembers the parts, and fails at a number."""
-
-    def __init__(self, fails_at=None):
-        self.parts = []
-        self.fails_at = fails_at
-
-    def __call__(self, numbers):
-        self.parts.append(list(numbers))
-        for number in numbers:
-            if number == self.fails_at:
-                raise ZeroDivisionError
-            yield 2 * number
-
-
-def doubled(cache, numbers, compute, at_once=2, **coding):
-    coding = {
-        "encode": lambda value: str(value).encode(),
-        "decode": lambda content: int(content),
-    } | coding
-    inputs = {KEYS[number]: number for number in numbers}
-    values = compute_missing(
-        cache, inputs, compute, **coding, at_once=at_once, label="doubling", unit="number"
-    )
-    return {KEYS.index(key): value for key, value in values.items()}
-
-
-def test_missing_values_are_computed_in_parts_and_kept():
-    cache = Cache()
-    doubles = Doubles()
-    assert doubled(cache, [3, 1, 4, 2, 5], doubles) == {3: 6, 1: 2, 4: 8, 2: 4, 5: 10}
-    assert doubles.parts == [[3, 1], [4, 2], [5]]
-    assert doubled(cache, [6, 1, 5], doubles) == {6: 12, 1: 2, 5: 10}
-    assert doubles.parts[3:] == [[6]]
-    assert doubled(cache, [], doubles) == {}
-    assert cache.get([KEYS[3]]) == {KEYS[3]: b"6"}
-
-
-def test_a_value_without_bytes_is_given_and_not_kept():
-    cache = Cache()
-    doubles = Doubles()
-    encode = lambda value: None if value == 2 else str(value).encode()  # noqa: E731
-    for _ in range(2):
-        assert doubled(cache, [1, 2], doubles, encode=encode) == {1: 2, 2: 4}
-    assert doubles.parts == [[1, 2], [1]]
-
-
-def test_bytes_that_give_no_value_are_computed_again():
-    cache = Cache()
-    doubles = Doubles()
-    cache.put({KEYS[1]: b"old", KEYS[2]: b"0"})
-    decode = lambda content: None if content == b"old" else int(content)  # noqa: E731
-    assert doubled(cache, [1, 2], doubles, decode=decode) == {1: 2, 2: 0}
-    assert doubles.parts == [[1]]
-    assert cache.get(KEYS[1:3]) == {KEYS[1]: b"2", KEYS[2]: b"0"}
-
-
-def test_parts_before_a_failure_are_kept():
-    cache = Cache()
-    doubles = Doubles(fails_at=4)
-    with pytest.raises(ZeroDivisionError):
-        doubled(cache, [1, 2, 3, 4, 5], doubles)
-    assert set(cache.get(KEYS)) == {KEYS[1], KEYS[2]}
-
-
-@pytest.mark.parametrize("values", [[1], [1, 2, 3]])
-def test_as_many_values_as_inputs_are_computed(values):
-    with pytest.raises(ValueError, match="zip"):
-        doubled(Cache(), [1, 2], lambda numbers: values)
-
-
-# What is stored
+A = digest("a")
+B = digest("b")
+C = digest("c")
 
 
 @pytest.fixture(params=["memory", "file"])
 def cache(request, tmp_path):
-    cache = Cache(None if request.param == "memory" else tmp_path / "c", KEEP)
-    yield cache
+    made = Cache(None if request.param == "memory" else tmp_path / "deep" / "results.sqlite")
+    yield made
+    made.close()
+
+
+def test_what_is_put_is_got_and_the_rest_left_out(cache):
+    assert cache.get([A, B]) == {}
+    cache.put({A: b"1", B: b"\x00\xff" * 1000})
+    assert cache.get([B, C, A, A]) == {A: b"1", B: b"\x00\xff" * 1000}
+    assert cache.get([]) == {}
+
+
+def test_a_later_value_takes_the_place_of_the_earlier(cache):
+    cache.put({A: b"1"})
+    cache.put({A: b"22", B: b""})
+    assert cache.get([A, B]) == {A: b"22", B: b""}
+
+
+def test_more_keys_than_sqlite_takes_at_once(cache):
+    items = {digest(str(number)): str(number).encode() for number in range(1203)}
+    cache.put(items)
+    assert cache.get(list(items)) == items
+
+
+def test_a_file_is_bounded_and_what_was_put_longest_ago_goes(tmp_path, caplog):
+    cache = Cache(tmp_path / "results.sqlite", max_bytes=1 << 20)
+    keys = [digest(str(number)) for number in range(2000)]
+    for start in range(0, 2000, 50):
+        items = dict.fromkeys(keys[start : start + 50], bytes(1000))
+        cache.put({**items, A: b"put again"})
     cache.close()
+    known = cache.get(keys)
+    assert set(known) == set(keys[-len(known) :])
+    assert 600 < len(known) < 1000
+    assert cache.get([A]) == {A: b"put again"}
+    assert (tmp_path / "results.sqlite").stat().st_size < 1.2 * (1 << 20)
+    (said,) = caplog.messages
+    assert "results.sqlite, 1 MiB) is full: the oldest entries are removed" in said
+
+
+def test_that_memory_is_full_is_said_once(caplog):
+    cache = Cache(max_bytes=2 << 20)
+    cache.put({A: bytes(1 << 20)})
+    assert caplog.messages == []
+    for _ in range(2):
+        cache.put({B: bytes(1 << 20), C: bytes(1 << 20)})
+    (said,) = caplog.messages
+    assert "in memory, 2 MiB) is full" in said
+
+
+def test_what_is_revised_is_revised_by_one_at_a_time(cache):
+    def one_more(known):
+        return {A: b"%d" % (int(known.get(A, b"0")) + 1)}
+
+    def revise():
+        for _ in range(25):
+            cache.revise([A, B], one_more)
+
+    threads = [threading.Thread(target=revise) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert cache.get([A]) == {A: b"100"}
+
+
+@pytest.mark.linux
+def test_two_processes_revise_one_file(tmp_path):
+    path = tmp_path / "results.sqlite"
+    together = multiprocessing.get_context("fork").Barrier(2)
+
+    def revise():
+        cache = Cache(path)
+        together.wait(120)
+        for _ in range(100):
+            cache.revise([A], lambda known: {A: b"%d" % (int(known.get(A, b"0")) + 1)})
+
+    both = [started(revise) for _ in range(2)]
+    assert [os.waitpid(process, 0)[1] for process in both] == [0, 0]
+    assert Cache(path).get([A]) == {A: b"200"}
+
+
+@pytest.mark.linux
+def test_a_forked_process_opens_the_file_anew(tmp_path):
+    cache = Cache(tmp_path / "results.sqlite")
+    cache.put({A: b"1"})
+    child = os.fork()
+    if child == 0:
+        cache.put({B: b"2"})
+        os._exit(0 if cache.get([A]) == {A: b"1"} else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert cache.get([A, B]) == {A: b"1", B: b"2"}
+
+
+@pytest.mark.linux
+def test_what_a_fork_puts_stays_when_its_parent_closes_the_file(tmp_path):
+    cache = Cache(tmp_path / "results.sqlite")
+    heard, say = os.pipe()
+    told, tell = os.pipe()
+    cache.put({A: b"1"})
+    child = os.fork()
+    if child == 0:
+        cache.put({B: b"2"})
+        os.write(say, b".")
+        os.read(told, 1)
+        cache.put({C: b"3"})
+        os._exit(0)
+    os.read(heard, 1)
+    cache.close()
+    os.write(tell, b".")
+    assert os.waitpid(child, 0)[1] == 0
+    for end in (heard, say, told, tell):
+        os.close(end)
+    assert cache.get([A, B, C]) == {A: b"1", B: b"2", C: b"3"}
+
+
+def test_what_is_no_database_is_an_error_and_stays_as_it_was(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes\n" * 500)
+    with pytest.raises(
+        DataError,
+        match=r"notes.txt cannot be used \(file is not a database\).*name another one with "
+        "cache=PATH",
+    ):
+        Cache(path).put({A: b"1"})
+    assert path.read_text() == "my notes\n" * 500
+
+
+def test_a_file_cut_short_is_an_error_or_a_miss(tmp_path):
+    path = tmp_path / "results.sqlite"
+    cache = Cache(path)
+    cache.put({digest(str(number)): bytes(5000) for number in range(50)})
+    cache.close()
+    path.write_bytes(path.read_bytes()[:10_000])
+    with pytest.raises(DataError, match="cannot be used"):
+        Cache(path).get([digest("1")])
+
+
+def test_another_database_is_refused(tmp_path):
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE cache (key, value, checksum)")
+    connection.close()
+    with pytest.raises(DataError, match="is a database of something else, not a cache of results"):
+        Cache(path).get([A])
+
+
+def test_error_in_a_revision_changes_nothing_and_blocks_nobody(cache):
+    cache.put({A: b"1"})
+    with pytest.raises(ZeroDivisionError):
+        cache.revise([A], lambda known: {B: b"%d" % (1 // 0)})
+    cache.put({C: b"3"})
+    assert cache.get([A, B, C]) == {A: b"1", C: b"3"}
+
+
+def test_after_an_error_the_cache_works_again(tmp_path):
+    path = tmp_path / "deep" / "results.sqlite"
+    (tmp_path / "deep").write_text("in the way")
+    cache = Cache(path)
+    with pytest.raises(DataError):
+        cache.get([A])
+    (tmp_path / "deep").unlink()
+    cache.put({A: b"1"})
+    assert cache.get([A]) == {A: b"1"}
+
+
+def test_one_object_per_file_and_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert open_cache() is open_cache(None)
+    assert open_cache("a.sqlite") is open_cache(tmp_path / "b" / ".." / "a.sqlite")
+    assert open_cache("a.sqlite") is not open_cache("b.sqlite")
+    assert open_cache().path == ":memory:"
+
+
+def test_digest_is_blake2b_of_parts_prefixed_by_their_lengths():
+    content = (2).to_bytes(8, "little") + "é".encode() + (1).to_bytes(8, "little") + b"\xff"
+    assert digest("é", b"\xff") == blake2b(content, digest_size=16).digest()
+    assert len(digest("\ud800", "")) == 16
+
+
+@given(st.lists(st.text(max_size=3), max_size=3), st.lists(st.text(max_size=3), max_size=3))
+def test_other_parts_have_another_digest(one, other):
+    assert (digest(*one) == digest(*other)) == (one == other)
+
+
+def test_what_operators_share_can_be_kept_in_a_file(tmp_path, monkeypatch):
+    file = tmp_path / "results.sqlite"
+    open_cache().put({b"before": b"1"})
+    cache_module.set_default_cache(file)
+    assert open_cache() is open_cache(file)
+    assert open_cache().get([b"before"]) == {}
+    open_cache().put({b"after": b"2"})
+    monkeypatch.setattr(cache_module, "_opened", {})
+    assert open_cache().get([b"after"]) == {}
+    cache_module.set_default_cache(file)
+    assert open_cache().get([b"after"]) == {b"after": b"2"}
+
+
+# A cache of a kind, in its file
+
+
+KEEP = CacheKind("cache of tests", 0x1234, "give another file")
+KEYS = [digest(str(number)) for number in range(10)]
 
 
 def test_a_revision_sees_its_keys_stores_and_removes(cache):
@@ -199,30 +329,6 @@ def test_a_path_is_that_of_the_folder_where_it_was_made(tmp_path, monkeypatch):
     cache.close()
 
 
-def test_a_moved_file_is_noticed_before_it_is_used(tmp_path):
-    cache = Cache(tmp_path / "c", KEEP)
-    assert not cache.has_moved()  # it isn't open
-    cache.put({KEYS[0]: b"0"})
-    assert not cache.has_moved()
-    (tmp_path / "c").rename(tmp_path / "d")
-    assert cache.has_moved()
-    with pytest.warns(CacheMovedWarning, match="its entries are kept and written into a new file"):
-        assert cache.get(KEYS) == {KEYS[0]: b"0"}
-    assert not cache.has_moved()
-    cache.close()
-
-
-def test_what_a_removed_database_left_beside_it_goes(tmp_path):
-    for end in ("-wal", "-shm"):
-        Path(f"{tmp_path / 'c'}{end}").write_bytes(b"of an older one")
-        Path(f"{tmp_path / 'other'}{end}").write_bytes(b"of another")
-    with closing(Cache(tmp_path / "c", KEEP)) as cache:
-        cache.put({KEYS[0]: b"0"})
-        assert cache.get(KEYS) == {KEYS[0]: b"0"}
-    assert Path(f"{tmp_path / 'other'}-wal").read_bytes() == b"of another"
-    assert sorted(os.listdir(tmp_path)) == ["c", "other-shm", "other-wal"]
-
-
 def test_one_thread_at_a_time_has_the_connection(tmp_path):
     cache = Cache(tmp_path / "c", KEEP)
     other = []
@@ -253,15 +359,6 @@ def test_parts_of_a_digest_count_as_their_bytes():
     assert digest("é") == digest("é".encode())
     assert digest("\ud800") not in (digest("?"), digest("\ud801"), digest(""))
     assert len({digest(), digest(""), digest("", ""), digest("a"), digest("a", "")}) == 5
-
-
-def test_a_value_without_a_byte_is_kept():
-    cache = Cache()
-    doubles = Doubles()
-    for _ in range(2):
-        coding = {"encode": lambda value: b"", "decode": lambda content: 2}
-        assert doubled(cache, [1], doubles, **coding) == {1: 2}
-    assert doubles.parts == [[1]]
 
 
 def test_the_log_of_a_linked_cache_is_beside_its_file(tmp_path):
@@ -301,43 +398,6 @@ def test_a_cache_that_another_process_has_just_made_is_used(tmp_path, monkeypatc
     with closing(Cache(tmp_path / "c", KEEP)) as second:
         assert second.get(KEYS) == {KEYS[0]: b"0"}
     assert marks == []
-
-
-class Bar:
-    """A progress bar that keeps what it was made with and told."""
-
-    def __init__(self, **made_with):
-        self.made_with = made_with
-        self.updates = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def update(self, count):
-        self.updates.append(count)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "at_once", "disabled", "updates"),
-    [([1, 2, 3], 2, False, [2, 1]), ([1, 2, 3], 3, True, [3]), ([1, 2, 3, 9], 3, True, [3])],
-)
-def test_progress_counts_what_is_computed(monkeypatch, numbers, at_once, disabled, updates):
-    bars = []
-
-    def bar_of(**made_with):
-        bars.append(Bar(**made_with))
-        return bars[-1]
-
-    monkeypatch.setattr(cache_module, "bar_of", bar_of)
-    cache = Cache()
-    cache.put({KEYS[9]: b"18"})
-    doubled(cache, numbers, Doubles(), at_once)
-    [bar] = bars
-    expected = {"total": 3, "desc": "doubling", "unit": "number", "disable": disabled}
-    assert (bar.made_with, bar.updates) == (expected, updates)
 
 
 def test_who_waits_too_long_for_others_is_told(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """A run in batches of turns.
 
-The same files as in one go, and nothing that is finished is done again.
+The same files as in one go, and nothing that is finished is done again. A finished batch has all
+that its turns need, and none is kept that was made while an index changed.
 """
 
 import functools
@@ -8,6 +9,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -16,6 +18,8 @@ from run_files import files_without_time
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
+from pyterrier_ikat.conversations.frame import column
+from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.generate import Answer, Rewrite
 from pyterrier_ikat.llms import StageError
 from pyterrier_ikat.llms.recorded import SAMPLE
@@ -41,13 +45,12 @@ class SharedWords(pt.Transformer):
 
     def transform(self, inp):
         pt.validate.result_frame(inp, extra_columns=["query", "text"], context=self)
-        words = [
-            (words_of(query), words_of(text))
-            for query, text in zip(inp["query"], inp["text"], strict=True)
-        ]
-        return pt.model.add_ranks(
-            inp.assign(score=[len(asked & found) / (len(asked) + 1) for asked, found in words])
-        )
+        scores = []
+        for query, text in zip(inp["query"], inp["text"], strict=True):
+            asked = words_of(query)
+            shared = asked & words_of(text)
+            scores.append(len(shared) / (len(asked) + 1))
+        return pt.model.add_ranks(inp.assign(score=scores))
 
     def __repr__(self):
         return "SharedWords()"
@@ -65,10 +68,8 @@ class Opened:
         self.study, self.out, self.batch = study, out, batch
 
     def run(self):
-        return {
-            name: one.folder.results()
-            for name, one in run_in_folders(self.study, self.out, self.batch).items()
-        }
+        runs = run_in_folders(self.study, self.out, self.batch)
+        return {name: run.folder.results() for name, run in runs.items()}
 
     def parameters(self, name):
         return Run(self.study, self.system(name), Path(self.out)).identity
@@ -86,7 +87,8 @@ def opened(index, out, *names, batch=None, turns=None, only_plan=False, **option
     }
     models = {"llm": "recorded:sample", "second_llm": "recorded:sample-claude"}
     taken = taken_by(methods_in(names))
-    given = {name: one for name, one in (models | stand_ins | options).items() if name in taken}
+    resources = models | stand_ins | options
+    given = {name: value for name, value in resources.items() if name in taken}
     return Opened(
         Study(names, "ikat:sample", index=index, turns=turns, only_plan=only_plan, **given),
         str(out),
@@ -104,7 +106,8 @@ PIECES = ("ledger.json", "run.trec", "stages.jsonl.gz", "turns.jsonl")
 
 def stop_after(monkeypatch, calls):
     """Let retrieval fail after so many calls; gives the qids of each call."""
-    asked, search = [], BM25.transform
+    asked = []
+    search = BM25.transform
 
     def transform(self, inp):
         if inp.empty:  # asked for its columns
@@ -124,6 +127,12 @@ def stop(monkeypatch, calls, systems):
         stop_after(patch, calls)
         with pytest.raises(Stopped):
             systems.run()
+
+
+def turns_of(qids):
+    """The turns of turns and sub-queries, each once, in their order."""
+    turns = [qid.partition("::")[0] for qid in qids]
+    return list(dict.fromkeys(turns))
 
 
 def test_run_folder_is_the_same_bytes_for_any_batch_size(index, tmp_path):
@@ -163,25 +172,20 @@ def test_batched_run_is_the_pipelines_and_says_who_answered(index, tmp_path):
 def test_a_killed_run_repeats_no_finished_batch(index, tmp_path, monkeypatch):
     stop(monkeypatch, 3, opened(index, tmp_path / "killed", "aqd", batch=1, turns=FIVE))
     assert sorted(os.listdir(tmp_path / "killed")) == ["aqd.partial"]
-    assert sorted(os.listdir(tmp_path / "killed" / "aqd.partial")) == [
-        *(f"{start}.{end}" for start in ("000000", "000001", "000002") for end in PIECES),
-        "run.json",
-    ]
+    pieces = []
+    for start in ("000000", "000001", "000002"):
+        pieces += [f"{start}.{end}" for end in PIECES]
+    assert sorted(os.listdir(tmp_path / "killed" / "aqd.partial")) == [*pieces, "run.json"]
     asked = stop_after(monkeypatch, None)
     resumed = opened(index, tmp_path / "killed", "aqd", batch=1, turns=FIVE)
     resumed.run()
     left = list(resumed.study.turns_of(resumed.system("aqd")).ids[3:])
-    assert [list(dict.fromkeys(qid.split("::")[0] for qid in call)) for call in asked] == [
-        left[:1],
-        left[1:],
-    ]
+    assert [turns_of(call) for call in asked] == [left[:1], left[1:]]
     assert resumed.study.ledger.frame()["known"].tolist() == [2, 2]
     opened(index, tmp_path / "whole", "aqd", turns=FIVE).run()
     assert os.listdir(tmp_path / "killed") == ["aqd"]
-    killed, whole = (
-        files_without_time(tmp_path / "killed" / "aqd"),
-        files_without_time(tmp_path / "whole" / "aqd"),
-    )
+    killed = files_without_time(tmp_path / "killed" / "aqd")
+    whole = files_without_time(tmp_path / "whole" / "aqd")
     assert {name: text for name, text in killed.items() if name != "ledger.csv"} == {
         name: text for name, text in whole.items() if name != "ledger.csv"
     }
@@ -224,7 +228,11 @@ def test_batches_of_another_run_are_refused_before_anything_runs(index, tmp_path
 
 
 def files_below(folder):
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    contents = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            contents[str(path)] = path.read_bytes()
+    return contents
 
 
 def test_damaged_batches_and_those_of_unknown_run_are_named(index, tmp_path, monkeypatch):
@@ -261,9 +269,10 @@ def test_a_system_that_finds_nothing_at_all_keeps_its_run(index, tmp_path, monke
     monkeypatch.setattr(BM25, "transform", lambda self, inp: search(self, inp).iloc[:0])
     found = opened(index, tmp_path, "ad", batch=2, turns=FIVE).run()["ad"]
     assert len(found) == 0
-    assert [
-        (turn["passages"], bool(turn["qanswer"])) for turn in RunFolder(tmp_path / "ad").turns()
-    ] == [(0, True)] * 5
+    turns = RunFolder(tmp_path / "ad").turns()
+    assert [turn["passages"] for turn in turns] == [0] * 5
+    for turn in turns:
+        assert turn["qanswer"]
 
 
 def test_a_batch_holds_at_least_one_turn(index, tmp_path):
@@ -390,7 +399,7 @@ def failed(index, tmp_path):
 def test_failed_stages_advice_resumes_from_the_finished_batches(failed, tmp_path, monkeypatch):
     asked = stop_after(monkeypatch, None)
     failed(" on_error=fallback").run()
-    assert [{qid.partition("::")[0] for qid in call} for call in asked] == [{"3-1_5"}, {"3-1_6"}]
+    assert [turns_of(call) for call in asked] == [["3-1_5"], ["3-1_6"]]
     folder = RunFolder(tmp_path / "runs" / "rtg")
     assert list(folder.parameters()["on_error"].values()) == ["fallback"]
     assert pd.read_csv(folder.path / "ledger.csv")["fallbacks"].sum() == 1
@@ -432,3 +441,80 @@ def test_an_index_is_the_same_by_any_path_to_it(index, tmp_path, monkeypatch):
         opened(path, tmp_path / "runs", "raw", batch=3, turns=FIVE).run()
     assert len(asked) == 1
     assert str(tmp_path) not in json.dumps(RunFolder(tmp_path / "runs" / "raw").parameters())
+
+
+TOPICS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
+FOUND = pd.DataFrame(
+    {"qid": ["1_1", "1_1"], "docno": ["a", "b"], "score": [2.0, 1.0], "rank": [0, 1]}
+)
+QRELS = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "label": [1]})
+
+
+def run(system, tmp_path, size=2):
+    return run_in_folders(Study({"mine": system}, topics=TOPICS, qrels=QRELS), tmp_path, size)[
+        "mine"
+    ].folder
+
+
+def test_a_batch_keeps_tuples_arrays_and_marks(tmp_path):
+    found = FOUND.assign(
+        qstatements=column([(("10", np.float64(0.5)),)] * 2),
+        qfound=column([np.array([7, 3])] * 2),
+        used=column([np.True_, None]),
+    )
+    turns = pt.apply.generic(
+        lambda frame: frame.assign(qsubqueries=column([None, ("milk", "cow")][: len(frame)]))
+    )
+    turns.one_row_per_turn = True
+    folder = run(turns >> pt.apply.generic(lambda frame: found[: len(frame)]), tmp_path)
+    tea, milk = folder.turns()
+    assert (tea["qstatements"], tea["qfound"], tea["used"], tea["passages"]) == (
+        [["10", 0.5]],
+        [7, 3],
+        ["a"],
+        2,
+    )
+    assert (milk["qsubqueries"], milk["passages"]) == (["milk", "cow"], 0)
+    assert (folder.path / "run.trec").read_text() == "1_1 Q0 a 1 2 mine\n1_1 Q0 b 2 1 mine\n"
+
+
+def test_a_batch_that_would_lose_statements_is_refused(tmp_path):
+    lost = FOUND.assign(qstatements=column([{"10": 0.5}] * 2))
+    with pytest.raises(DataError, match="turn 1_1: qstatements is"):
+        run(pt.apply.generic(lambda frame: lost[: len(frame)]), tmp_path)
+
+
+class Index:
+    path, state = "tea.index", "tea"
+
+    def fingerprint(self):
+        return self.state
+
+
+class Finds(pt.Transformer):
+    """A retriever whose index changes while it answers a turn."""
+
+    def __init__(self, changes_at):
+        super().__init__()
+        self.index = Index()
+        self.changes_at = changes_at
+
+    def transform(self, inp):
+        if self.changes_at in inp["qid"].tolist():
+            self.index.state = "coffee"
+        return inp.assign(docno="a", score=1.0, rank=0)
+
+
+@pytest.mark.parametrize(("changes_at", "kept"), [("1_2", ["1_1"]), ("1_1", [])])
+def test_batch_made_while_an_index_changed_is_not_kept(changes_at, kept, tmp_path):
+    system = Finds(changes_at)
+    with pytest.raises(
+        DataError,
+        match=r"what mine uses .* changed during its run \(different parts .*: put back what the "
+        r"run began with",
+    ):
+        run(system, tmp_path, 1)
+    turns = []
+    for path in (tmp_path / "mine.partial").glob("*.turns.jsonl"):
+        turns.append(json.loads(path.read_text())["qid"])
+    assert turns == kept

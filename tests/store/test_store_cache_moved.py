@@ -6,13 +6,14 @@ import shutil
 import sqlite3
 import warnings
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.llms import Completion
 from pyterrier_ikat.llms.cache import COMPLETIONS, CompletionCache
-from pyterrier_ikat.store.cache import Cache, CacheMovedWarning, digest
+from pyterrier_ikat.store.cache import Cache, CacheKind, CacheMovedWarning, digest
 
 KEYS = [digest(str(number)) for number in range(40)]
 TEA = Completion("tea", "m", "stop", 1, 1, 0.0, cached=False)
@@ -220,3 +221,30 @@ def test_processes_that_have_it_open_lose_nothing(place, mishap):
     assert later(place) == VALUES
     with closing(sqlite3.connect(place)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+KEEP = CacheKind("cache of tests", 0x1234, "give another file")
+
+
+def test_a_moved_file_is_noticed_before_it_is_used(tmp_path):
+    cache = Cache(tmp_path / "c", KEEP)
+    assert not cache.has_moved()  # it isn't open
+    cache.put({KEYS[0]: b"0"})
+    assert not cache.has_moved()
+    (tmp_path / "c").rename(tmp_path / "d")
+    assert cache.has_moved()
+    with pytest.warns(CacheMovedWarning, match="its entries are kept and written into a new file"):
+        assert cache.get(KEYS) == {KEYS[0]: b"0"}
+    assert not cache.has_moved()
+    cache.close()
+
+
+def test_what_a_removed_database_left_beside_it_goes(tmp_path):
+    for end in ("-wal", "-shm"):
+        Path(f"{tmp_path / 'c'}{end}").write_bytes(b"of an older one")
+        Path(f"{tmp_path / 'other'}{end}").write_bytes(b"of another")
+    with closing(Cache(tmp_path / "c", KEEP)) as cache:
+        cache.put({KEYS[0]: b"0"})
+        assert cache.get(KEYS) == {KEYS[0]: b"0"}
+    assert Path(f"{tmp_path / 'other'}-wal").read_bytes() == b"of another"
+    assert sorted(os.listdir(tmp_path)) == ["c", "other-shm", "other-wal"]

@@ -1,3 +1,5 @@
+"""Models: when one is another model, loaded once, what one lacks, its positions and processes."""
+
 import logging
 import multiprocessing
 import os

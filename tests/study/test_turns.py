@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.study.turns import AskedTurns, NoRewritesWarning, batches
 
@@ -68,7 +69,8 @@ class Data:
     name = "mine"
 
     def __init__(self, **columns):
-        self.columns, self.asked = columns, []
+        self.columns = columns
+        self.asked = []
 
     def get_topics(self, of=None):
         self.asked.append(of)
@@ -129,7 +131,7 @@ def test_a_batch_has_consecutive_turns(positions, size, expected):
 def test_batches_hold_each_turn_once_in_order(turns, size):
     positions = sorted(turns)
     groups = [positions[batch] for batch in batches(positions, size)]
-    assert [position for group in groups for position in group] == positions
+    assert sum(groups, []) == positions
     for group in groups:
         assert 1 <= len(group) <= size
         assert group == list(range(group[0], group[-1] + 1))
@@ -140,3 +142,31 @@ def test_batches_hold_each_turn_once_in_order(turns, size):
 def test_a_namespace_with_topics_is_a_dataset_too():
     data = SimpleNamespace(name="mine", get_topics=lambda of: TOPICS)
     assert AskedTurns.of_dataset(data, False).ids == ("1_1", "1_2", "2_1")
+
+
+TWO_TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "milk"]})
+FINDS = pt.apply.generic(lambda turns: turns.assign(docno="a", score=1.0, rank=0))
+
+
+@pytest.mark.parametrize(
+    "topics", [TWO_TURNS.to_dict("records"), TWO_TURNS["query"], "1_1", {"1_1": "tea"}]
+)
+def test_topics_that_are_no_frame_are_refused(topics, tmp_path):
+    for call in (ikat.run, ikat.plan):
+        with pytest.raises(ikat.UsageError, match="give a frame with qid and query"):
+            call({"mine": FINDS}, topics=topics, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_frame_without_a_turn_is_refused(tmp_path):
+    nobody = TWO_TURNS[TWO_TURNS["qid"] == "9_9"]
+    for call in (ikat.run, ikat.plan):
+        with pytest.raises(ikat.DataError, match="the topics frame has no turn"):
+            call({"mine": FINDS}, topics=nobody, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("turns", [TWO_TURNS.set_index("qid"), pd.DataFrame({"turn": ["1_1"]})])
+def test_a_frame_of_turns_without_their_ids_is_refused(turns, tmp_path):
+    with pytest.raises(ikat.UsageError, match="turns= is a frame without the column qid"):
+        ikat.run({"mine": FINDS}, topics=TWO_TURNS, turns=turns, out=tmp_path / "runs")

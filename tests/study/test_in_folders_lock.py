@@ -21,7 +21,8 @@ class Holder:
     """Another process that holds run folders until it is ended."""
 
     def __init__(self, *folders):
-        said, self.pipes = os.pipe(), os.pipe()
+        said = os.pipe()
+        self.pipes = os.pipe()
 
         def hold():
             with lock_folders(*folders):
@@ -72,7 +73,8 @@ def test_a_killed_process_keeps_nothing_locked(tmp_path):
 
 
 def test_a_session_is_refused_before_anything_is_run(tmp_path):
-    sample, out = ikat.dataset("ikat:sample"), tmp_path / "runs"
+    sample = ikat.dataset("ikat:sample")
+    out = tmp_path / "runs"
     ikat.PassageIndex(tmp_path / "index").index(sample.get_corpus_iter(verbose=False))
     study = Study("raw", sample, index=str(tmp_path / "index"))
     other = Holder(out / "raw")
@@ -90,8 +92,10 @@ def test_of_many_that_start_together_one_gets_everything(tmp_path):
     Whoever has them keeps them until all others have been refused.
     """
     orders = list(permutations([tmp_path / name for name in "abc"]))
-    together, all_refused = threading.Barrier(len(orders)), threading.Event()
-    got, refused = [], []
+    together = threading.Barrier(len(orders))
+    all_refused = threading.Event()
+    got = []
+    refused = []
 
     def want(order):
         together.wait()

@@ -24,30 +24,25 @@ class SharedWords(reranker.Reranker):
     """Scores a passage by the share of the query's words that it has."""
 
     def score(self, frame):
-        pairs = zip(frame["query"], frame["text"], strict=True)
-        return np.array(
-            [
-                len(set(query.split()) & set(text.split())) / (len(query.split()) + 1)
-                for query, text in pairs
-            ]
-        )
+        scores = []
+        for query, text in zip(frame["query"], frame["text"], strict=True):
+            words = query.split()
+            shared = set(words) & set(text.split())
+            scores.append(len(shared) / (len(words) + 1))
+        return np.array(scores)
 
 
 def run(index, out, name, turns=TURN, **more):
     models = {"llm": "recorded:sample", "reranker": SharedWords()} | more
-    taken = {
-        option: model
-        for option, model in models.items()
-        if option in ikat.methods.find(name).resources.values()
-    }
+    options = ikat.methods.find(name).resources.values()
+    taken = {option: model for option, model in models.items() if option in options}
     ikat.run(name, "ikat:sample", index=index, out=out, turns=turns, **taken)
     return RunFolder(out / name)
 
 
 def of_turn(folder, stage, qid=TURN):
-    return [
-        line for line in folder.stages() if line["qid"] == qid and line["stage"].startswith(stage)
-    ]
+    lines = [line for line in folder.stages() if line["qid"] == qid]
+    return [line for line in lines if line["stage"].startswith(stage)]
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +78,12 @@ def test_each_query_keeps_its_own_list_and_the_rerankers_scores(index, tmp_path)
     folder = run(index, tmp_path, "aqd")
     system = ikat.methods.aqd(ikat.llm("recorded:sample"), index.bm25(), SharedWords())
     turns = pt.get_dataset("ikat:sample").get_topics()
-    before, behind = pt.Compose(*list(system)[:-2]), SharedWords()
+    before = pt.Compose(*list(system)[:-2])
+    behind = SharedWords()
     found = before(turns[turns["qid"] == TURN].reset_index(drop=True))
     scored = behind(found)
-    [first], [second] = (
-        of_turn(folder, "index.bm25()"),
-        [line for line in of_turn(folder, "") if "scored" in line],
-    )
+    [first] = of_turn(folder, "index.bm25()")
+    [second] = [line for line in of_turn(folder, "") if "scored" in line]
     for line, frame in ((first["found"], found), (second["scored"], scored)):
         for query in line:
             rows = frame[frame["qid"] == query["qid"]]
@@ -98,9 +92,9 @@ def test_each_query_keeps_its_own_list_and_the_rerankers_scores(index, tmp_path)
                 scores, abs=1e-6
             )
             assert rows["query"].unique().tolist() == [query["query"]]
-        assert [query["docnos"] for query in line] == [
-            found.loc[found["qid"] == q["qid"], "docno"].tolist() for q in line
-        ]
+        for query in line:
+            rows = found[found["qid"] == query["qid"]]
+            assert query["docnos"] == rows["docno"].tolist()
     assert first["query"] == found["qquery"][0]
     assert len(first["found"]) == found["qid"].nunique() > 1
 
@@ -118,16 +112,15 @@ def test_queries_suggestions_and_summaries_are_kept(index, tmp_path):
 
 def test_pairs_of_all_queries_and_candidates_stay_in_their_turn(index, tmp_path):
     folder = run(index, tmp_path, "wghtdrerank_1")
-    [found], [line] = (
-        of_turn(folder, "index.bm25("),
-        [line for line in of_turn(folder, "") if "scored" in line],
-    )
-    union = {docno for query in found["found"] for docno in query["docnos"]}
+    [found] = of_turn(folder, "index.bm25(")
+    [line] = [line for line in of_turn(folder, "") if "scored" in line]
+    union = set()
+    for query in found["found"]:
+        union.update(query["docnos"])
     assert [query["qid"] for query in line["scored"]] == [query["qid"] for query in found["found"]]
-    assert all(
-        set(query["docnos"]) == union and len(query["scores"]) == len(union)
-        for query in line["scored"]
-    )
+    for query in line["scored"]:
+        assert set(query["docnos"]) == union
+        assert len(query["scores"]) == len(union)
 
 
 def test_a_file_that_was_cut_is_refused(gtr, tmp_path):
@@ -142,9 +135,11 @@ def test_a_file_that_was_cut_is_refused(gtr, tmp_path):
 def test_llm_calls_are_kept_with_their_stage_cached_or_failed(index, tmp_path):
     class Model:
         def generate(self, chats):
-            return [
-                "ERROR::gone" if "set off" in chat[-1]["content"] else "Mint tea." for chat in chats
-            ]
+            answers = []
+            for chat in chats:
+                gone = "set off" in chat[-1]["content"]
+                answers.append("ERROR::gone" if gone else "Mint tea.")
+            return answers
 
     answer = ikat.Answer(ikat.llm(Model(), cache=":memory:"), on_error="fallback")
     turns = pt.get_dataset("ikat:sample").get_topics()
@@ -157,11 +152,10 @@ def test_llm_calls_are_kept_with_their_stage_cached_or_failed(index, tmp_path):
             out=tmp_path / str(again),
             turns=list(asked),
         )
-        lines = {
-            line["qid"]: line
-            for line in RunFolder(tmp_path / str(again) / "mine").stages()
-            if "asked" in line
-        }
+        lines = {}
+        for line in RunFolder(tmp_path / str(again) / "mine").stages():
+            if "asked" in line:
+                lines[line["qid"]] = line
         assert lines["1-1_1"]["asked"] == [
             {"prompt": "answer", "messages": asked["1-1_1"].messages, "completion": "Mint tea."}
         ]

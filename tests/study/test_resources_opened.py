@@ -1,14 +1,18 @@
-"""Which retriever, re-rankers and models a study makes of its resources."""
+"""What is made of folders, servers, names and own prompts for the methods of the package."""
 
 import pandas as pd
+import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.methods import find
 from pyterrier_ikat.retrieve import BM25, DenseRetriever
+from pyterrier_ikat.retrieve.server_forms import Facts
 from pyterrier_ikat.store.models import BUNDLED
-from pyterrier_ikat.study import open_systems
-from pyterrier_ikat.study.systems import check_ranking, with_limit
+from pyterrier_ikat.study import open_systems, resources
+from pyterrier_ikat.study.resources import Resources, is_address, taken_by
 
 CORPUS = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "a long walk"}]
 TURN = pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "qutterance": ["tea"]})
@@ -79,7 +83,8 @@ def test_the_depth_is_the_methods_and_bm25_is_its_papers(both):
     ],
 )
 def test_resources_that_cannot_be_used_are_named(both, resources, told):
-    resources = {name: both if value == "BOTH" else value for name, value in resources.items()}
+    if resources.get("index") == "BOTH":
+        resources = resources | {"index": both}
     with pytest.raises(UsageError, match=told):
         opened(**resources)
 
@@ -123,8 +128,8 @@ def test_a_folder_of_several_kinds_says_that_words_are_searched(both, words):
         [note] = opened(index=index).deviations
         assert note.startswith(f"{both} holds bm25, dense: words are searched (bm25)")
         assert "retriever='dense'" in note
-    for resources in ({"index": words}, {"index": both, "retriever": "bm25"}):
-        assert opened(**resources).deviations == []
+    for given in ({"index": words}, {"index": both, "retriever": "bm25"}):
+        assert opened(**given).deviations == []
 
 
 def test_an_argument_goes_to_the_methods_that_have_it(words):
@@ -145,33 +150,6 @@ def test_own_prompts_are_read_by_a_system_or_refused(words, tmp_path):
     assert "prompts" in repr(system.pipeline)
 
 
-def test_a_limit_of_words_needs_a_response(words):
-    llm = ikat.llm("recorded:sample")
-    responds = ikat.PassageIndex(words).bm25() >> ikat.Respond(llm)
-    limited, plain = with_limit(open_systems({"a": responds, "b": "raw"}, index=words), 40)
-    assert "=40" in repr(limited.pipeline)
-    assert "=40" not in repr(plain.pipeline)
-    with pytest.raises(UsageError, match="no system here has this stage"):
-        with_limit(open_systems("raw", index=words), 40)
-
-
-@pytest.mark.parametrize(
-    ("columns", "told"),
-    [
-        (["qid", "docno", "score", "rank"], ""),
-        (["qid", "docno", "score"], "has no rank;"),
-        (["qid", "docno"], "has no score, rank;"),
-        (["qid", "docno", "score", "rank", "qid_0"], "ends in sub-queries"),
-    ],
-)
-def test_a_run_ends_with_a_ranking(columns, told):
-    if not told:
-        check_ranking("mine", columns)
-        return
-    with pytest.raises(UsageError, match=f"system mine .*{told}"):
-        check_ranking("mine", columns)
-
-
 def test_texts_of_a_given_index_are_those_of_its_other_kinds(both):
     texts = ikat.Index(both).text_loader()
     for index in (ikat.PassageIndex(both, text=texts), ikat.Index(both, text=texts)):
@@ -179,14 +157,119 @@ def test_texts_of_a_given_index_are_those_of_its_other_kinds(both):
             assert opened(index=index, retriever=retriever).resources.index.text is texts
 
 
-def test_systems_of_one_kind_share_its_index_and_others_do_not(both):
-    systems = ["raw:depth=5", "raw:depth=7", "raw:retriever=dense"]
-    first, second, dense = open_systems(systems, index=both, retriever="bm25")
-    assert first.resources.index is second.resources.index
-    assert (first.retriever.num_results, second.retriever.num_results) == (5, 7)
-    assert type(dense.retriever) is DenseRetriever
-
-
 def test_the_retriever_of_a_system_is_told_from_its_stages(words):
     system = opened("raw", index=words)
     assert type(system.retriever) is BM25
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://host", True),
+        ("https://host", True),
+        ("httpx://host", False),
+        ("ftp://http://host", False),
+        ("bm25", False),
+    ],
+)
+def test_an_address_begins_with_its_protocol(text, expected):
+    assert is_address(text) is expected
+
+
+class Server:
+    """Stands for ``Remote``: keeps its arguments, and says what it searches with."""
+
+    facts_of_server = Facts("", True, "BM25")
+
+    def __init__(self, url, **settings):
+        self.url, self.settings = url, settings
+
+    def facts(self):
+        return self.facts_of_server
+
+
+@pytest.mark.parametrize(
+    ("method", "stage", "bm25", "settings", "told"),
+    [
+        ("raw:depth=7", "BM25", True, {"num_results": 7, "k1": 0.9, "b": 0.4}, "BM25 k1=0.9 b=0.4"),
+        (
+            "ptkb_str",
+            "BM25",
+            True,
+            {"num_results": 1000, "k1": 0.82, "b": 0.68},
+            "BM25 k1=0.82 b=0.68",
+        ),
+        ("raw:depth=7", "SPLADE", False, {"num_results": 7}, "SPLADE of http://host"),
+        ("raw:depth=7", "BM25", False, {"num_results": 7}, "BM25 of http://host"),
+    ],
+)
+def test_a_server_gets_the_depth_and_papers_parameters(
+    monkeypatch, method, stage, bm25, settings, told
+):
+    monkeypatch.setattr(resources, "Remote", Server)
+    monkeypatch.setattr(Server, "facts_of_server", Facts("", bm25, stage))
+    entry = find(method)
+    remote = resources._remote("http://host", entry)
+    assert remote.url == "http://host"
+    assert remote.settings == settings
+    assert resources._remote_in_words("http://host", entry) == told
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("raw", "index reranker? retriever"),
+        ("ad", "index llm reranker retriever statements"),
+    ],
+)
+def test_the_resources_that_methods_take(method, expected):
+    of_splade = {"splade_model", "splade_query_model", "texts"}
+    taken = taken_by([find(method)])
+    assert of_splade <= taken
+    needed = {name for name in expected.split() if not name.endswith("?")}
+    assert needed <= taken
+    assert "dense" not in taken
+    assert ("statements" in taken) == ("llm" in taken)
+
+
+def test_none_as_a_text_is_no_resource_but_of_statements(words):
+    common = Resources.of({"index": words, "reranker": "none", "llm": "none"}, [find("ad")])
+    assert (common.index, common.reranker, common.llm) == (words, None, None)
+    assert Resources.of({"statements": "none"}, [find("ad")]).statements == "none"
+
+
+def test_spare_resources_are_left_out_and_others_refused(words):
+    common = Resources.of({"index": words, "llm": "x"}, [find("raw")], spare=["llm"])
+    assert (common.index, common.llm) == (words, None)
+    with pytest.raises(UsageError, match="no system uses llm=..."):
+        Resources.of({"index": words, "llm": "x"}, [find("raw")], spare=["rewriter"])
+
+
+def test_what_is_opened_already_is_not_opened_again(words):
+    known = {}
+    first = Resources(index=words, llm="recorded:sample").opened(Ledger(), known)
+    second = Resources(index=words, second_llm="recorded:sample", llm="recorded:sample")
+    second = second.opened(Ledger(), known)
+    assert second.index is first.index
+    assert second.llm is first.llm
+    assert second.second_llm is not first.llm
+    assert first.reranker is None
+    several = Resources(responders="recorded:sample, recorded:sample").opened(Ledger(), {})
+    assert len(several.responders) == 2
+    own = ikat.llm("recorded:sample")
+    assert Resources(responders=[own]).opened(Ledger(), {}).responders == [own]
+
+
+def test_trained_rewriters_are_made_of_names():
+    rewrite = pt.apply.generic(lambda rows: rows)
+    opened = Resources(rewriter="some/t5", expander=rewrite).opened(Ledger(), {})
+    assert type(opened.rewriter).__name__ == "Seq2SeqRewrite"
+    assert opened.expander is rewrite
+
+
+def test_texts_of_another_folder_are_those_of_the_index(words, tmp_path):
+    path = tmp_path / "other"
+    ikat.PassageIndex(path).index([{"docno": "d1", "text": "other words"}])
+    loaded = Resources(index=words, texts=str(path)).opened(Ledger(), {}).index.text
+    rows = loaded(pd.DataFrame({"docno": ["d1"]}))
+    assert rows["text"].tolist() == ["other words"]

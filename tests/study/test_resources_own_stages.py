@@ -5,8 +5,9 @@ import pyterrier as pt
 import pytest
 
 import pyterrier_ikat as ikat
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.study import open_systems
 from pyterrier_ikat.study.resources import own_stage
-from pyterrier_ikat.study.systems import open_systems
 
 STAGES = """
 import pyterrier as pt
@@ -140,3 +141,121 @@ def test_the_command_line_takes_a_stage_of_a_file(file, sample_index, tmp_path):
     outcome = CliRunner().invoke(main, [*arguments, *resources], catch_exceptions=False)
     assert outcome.exit_code == 0, outcome.output
     assert (tmp_path / "runs" / "raw" / "run.json").is_file()
+
+
+def test_what_is_no_file_is_no_stage_of_ones_own():
+    for value in ("bm25", "model.py.bin", 7, None, ["x.py:y"]):
+        assert own_stage(value) is value
+
+
+FUNCTIONS = """
+import pyterrier as pt
+from os.path import join
+
+stage = pt.apply.generic(lambda rows: rows)
+number = 7
+
+def make():
+    return stage
+
+def of_index(index):
+    return index.retriever(3)
+
+def of_two(index, other):
+    return stage
+
+def with_default(index=None, *args, **more):
+    return stage
+
+def nothing():
+    return 7
+"""
+
+
+@pytest.fixture
+def functions(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(FUNCTIONS)
+    return path
+
+
+@pytest.mark.parametrize("name", ["make", "of_index", "with_default"])
+def test_a_function_of_a_file_is_a_stage(functions, name):
+    assert own_stage(f"{functions}:{name}").__name__ == name
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (":number", "names no transformer or function"),
+        (":join", "names no transformer or function"),  # imported, not its own
+        (":mak", "did you mean make"),
+        ("", "it has stage, make, of_index, of_two, with_default, nothing"),
+    ],
+)
+def test_what_a_file_lacks_is_named(functions, name, told):
+    with pytest.raises(UsageError, match=told):
+        own_stage(f"{functions}{name}")
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    path = tmp_path_factory.mktemp("index") / "words"
+    corpus = [{"docno": f"d{number}", "text": "tea " * number} for number in range(1, 6)]
+    return str(ikat.PassageIndex(path).index(corpus).path)
+
+
+def opened(system="raw", **given):
+    [one] = open_systems(system, **given)
+    return one
+
+
+def test_functions_of_a_file_make_retrievers(functions, words):
+    turn = pd.DataFrame({"qid": ["1_1"], "query": ["tea"], "qutterance": ["tea"]})
+    found = opened("raw:depth=3", retriever=f"{functions}:of_index", index=words).pipeline(turn)
+    assert len(found) == 3
+    for name in ("make", "with_default", "stage"):
+        system = opened(retriever=f"{functions}:{name}")
+        assert system.resources.index is None
+    for name, given, told in (
+        ("of_index", {}, r"of_index of retriever=... takes an index: give index=..., too"),
+        ("of_two", {"index": words}, "takes index, other: .* a function of the index alone"),
+        ("nothing", {}, "returns int: end it with return"),
+        ("make", {"index": words}, "no system uses index=..."),
+    ):
+        with pytest.raises(UsageError, match=told):
+            opened(retriever=f"{functions}:{name}", **given)
+
+
+def test_a_function_may_make_one_of_several_rerankers(functions, words):
+    rerank = pt.apply.generic(lambda rows: rows)
+    with pytest.raises(UsageError, match="method ad takes one re-ranker, not 2"):
+        opened("ad", index=words, llm="recorded:sample", reranker=[rerank, lambda index: rerank])
+    asked = []
+
+    def of_index(index):
+        asked.append(index.path)
+        return rerank
+
+    opened("ad", index=words, llm="recorded:sample", reranker=of_index)
+    assert asked == [words]
+
+
+def test_an_own_stage_is_a_transformer_or_function_of_its_file(tmp_path):
+    path = tmp_path / "my.py"
+    path.write_text("import pyterrier as pt\nstage = pt.RankCutoff(3)\nclass Odd: pass\n")
+    assert own_stage(f"{path}:stage").k == 3
+    with pytest.raises(UsageError, match="it has stage$|did you mean"):
+        own_stage(f"{path}:Odd")
+    (tmp_path / "none.py").write_text("x = 1\n")
+    with pytest.raises(UsageError, match="it has no transformer and no function"):
+        own_stage(f"{tmp_path / 'none.py'}:x")
+    transformer = pt.RankCutoff(1)
+    assert own_stage(transformer) is transformer
+
+
+def test_a_function_that_a_file_imports_is_not_its_own(tmp_path):
+    path = tmp_path / "my.py"
+    path.write_text("from os.path import join\n")
+    with pytest.raises(UsageError, match="it has no transformer and no function"):
+        own_stage(f"{path}:join")

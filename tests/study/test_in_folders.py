@@ -1,16 +1,16 @@
-"""Runs in folders: what stops all, what is counted, what identifies a run, and its batches."""
+"""Runs in folders: what stops all, what is kept and counted, and what a folder says of its run."""
 
 import json
 import re
 import shutil
 import warnings
 
-import ir_measures
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
 from fakes import Scripted, scripted
+from three_turns import QRELS, TOPICS, Finds, FindsByTurn, run
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
@@ -22,41 +22,7 @@ from pyterrier_ikat.operator import Operator
 from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.store.files import lock_folders
 from pyterrier_ikat.study import AlikeWarning, Study
-from pyterrier_ikat.study.in_folders import (
-    Run,
-    SystemFailed,
-    is_unanswered,
-    note_of_abstention,
-    run_in_folders,
-)
-from pyterrier_ikat.study.systems import System, open_systems
-
-TOPICS = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "query": ["tea", "milk", "ale"]}).assign(
-    qutterance=lambda frame: frame["query"]
-)
-QRELS = pd.DataFrame({"qid": ["1_1", "1_2"], "docno": ["a", "b"], "label": [1, 1]})
-
-
-class Finds(Operator):
-    """Finds one passage; stops with an error in its call of that number."""
-
-    def __init__(self, docno="a", error=None, at=0):
-        super().__init__()
-        self.docno, self.error, self.at, self.seen = docno, error, at, []
-
-    def __repr__(self):
-        return f"Finds({self.docno!r})"
-
-    def transform(self, inp):
-        if len(inp):
-            self.seen.append(inp["qid"].tolist())
-            if self.error is not None and len(self.seen) > self.at:
-                raise self.error
-        return inp.assign(docno=self.docno, score=1.0, rank=0)
-
-
-def run(systems, out, **options):
-    return ikat.run(systems, **({"topics": TOPICS, "qrels": QRELS, "out": out} | options))
+from pyterrier_ikat.study.in_folders import Run, SystemFailed, is_unanswered, note_of_abstention
 
 
 def test_what_no_other_system_could_do_either_stops_all(tmp_path):
@@ -87,8 +53,12 @@ def test_a_stopped_run_keeps_its_batches_and_goes_on_behind_them(tmp_path):
         run({"x": Finds(error=ZeroDivisionError(), at=1)}, tmp_path, turns_at_once=1)
     partial = tmp_path / "x.partial"
     batches = sorted(path.name for path in partial.glob("0*"))
-    kinds = ("ledger.json", "run.trec", "stages.jsonl.gz", "turns.jsonl")
-    assert batches == [f"000000.{kind}" for kind in kinds]
+    assert batches == [
+        "000000.ledger.json",
+        "000000.run.trec",
+        "000000.stages.jsonl.gz",
+        "000000.turns.jsonl",
+    ]
     begun = json.loads((partial / "run.json").read_text())
     assert (begun["method"], begun["turns"]) == ("x", 3)
     assert "pyterrier" in begun["versions"]
@@ -187,28 +157,6 @@ def test_what_cannot_be_identified_is_told_on_reuse_alone(tmp_path):
     assert len(told) == 1
 
 
-def test_judgements_of_no_asked_turn_give_no_scores(tmp_path):
-    study = Study({"x": Finds()}, topics=TOPICS, qrels=QRELS.assign(qid=["8_1", "8_2"]))
-    with pytest.warns(UserWarning, match="none of the turns is judged: there will be no scores"):
-        runs = run_in_folders(study, tmp_path)
-    assert all(scores == [] for scores in runs["x"].scores.values())
-    assert len(runs["x"].folder.measures()) == 0
-
-
-def test_a_run_is_scored_again_by_other_judgements(tmp_path):
-    first = run({"x": Finds()}, tmp_path, measures=["P@1"])
-    before = first.folders["x"].parameters()
-    other = run({"x": Finds()}, tmp_path, measures=["P@1"], qrels=QRELS.assign(docno="a"))
-    assert first.table["P(rel=1)@1"].tolist() == [0.5]
-    assert other.table["P(rel=1)@1"].tolist() == [1.0]
-    after = other.folders["x"].parameters()
-    assert after["qrels_sha256"] != before["qrels_sha256"]
-    assert after["sha256"] == before["sha256"]
-    assert {name: after[name] for name in ("method", "turns", "stages")} == {
-        name: before[name] for name in ("method", "turns", "stages")
-    }
-
-
 def test_stages_before_the_retrieval_get_all_turns_at_once(tmp_path):
     class Before(Operator):
         one_row_per_turn = True
@@ -224,90 +172,10 @@ def test_stages_before_the_retrieval_get_all_turns_at_once(tmp_path):
                 later.append(len(inp))
             return inp
 
-    seen, later = [], []
+    seen = []
+    later = []
     run({"x": Before() >> Finds() >> Later()}, tmp_path, turns_at_once=2)
     assert (seen, later) == ([3], [2, 1])
-
-
-# Systems
-
-
-def test_a_system_waits_or_replays_if_one_of_its_models_does():
-    plain, _ = scripted()
-    batched = ikat.llm("openai:gpt-4o batch=on")
-    recorded = ikat.llm("recorded:sample")
-    assert System.of(ikat.Rewrite(plain) >> ikat.Answer(batched)).waits
-    assert not System.of(ikat.Rewrite(plain) >> ikat.Answer(recorded)).waits
-    assert System.of(ikat.Rewrite(plain) >> ikat.Answer(recorded)).replays
-
-
-def test_the_abstention_is_that_of_the_last_stage_that_has_one():
-    model, _ = scripted()
-    assert System.of(Finds()).abstention == ABSTENTION
-    own = ikat.Respond(model, abstention="Nothing found.")
-    assert System.of(Finds() >> own).abstention == "Nothing found."
-    assert System.of(Finds() >> own >> Finds()).abstention == "Nothing found."
-    assert System.of(Finds() >> own >> ikat.Respond(model, abstention="No.")).abstention == "No."
-
-
-def test_folders_of_prompts_are_named_by_their_number(tmp_path):
-    folders = []
-    for name in ("one", "two"):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "rewrite.jinja").write_text("{{ question }}")
-        (folder / "answer.jinja").write_text("{{ question }}")
-        folders.append(str(folder))
-    model, _ = scripted()
-    first = ikat.Rewrite(model, prompts=folders[0])
-    second = ikat.Answer(model, prompts=folders[1])
-    stages = System.of(first >> second).parameters()["stages"]
-    assert "prompts='own'" in stages["1"]
-    assert "prompts='own 2'" in stages["2"]
-    moved = System.of(ikat.Rewrite(model, prompts=folders[1])).parameters()["stages"]["1"]
-    assert moved == stages["1"]
-    behind = System.of(ikat.Rewrite(model) >> ikat.Answer(model, prompts=folders[0]))
-    assert "prompts='own'" in behind.parameters()["stages"]["2"]
-
-
-def test_a_system_of_unknown_columns_says_nothing_of_responses():
-    class Silent(pt.Transformer):
-        def transform(self, inp):
-            raise KeyError("x")
-
-    system = System.of(Silent())
-    assert system.columns(TOPICS) is None
-    assert system.writes_response is None
-
-
-def test_the_budget_of_a_model_is_no_part_of_an_identity():
-    cheap = ikat.llm("openai:gpt-4o cache=none price_in=1 price_out=1 budget=1")
-    dear = ikat.llm("openai:gpt-4o cache=none price_in=1 price_out=1 budget=5")
-    other = ikat.llm("openai:gpt-4o cache=none temperature=1")
-    first, second, third = (
-        System.of(ikat.Rewrite(model)).parameters() for model in (cheap, dear, other)
-    )
-    assert first == second
-    assert first != third
-
-
-def test_spare_resources_and_prompts_are_given_to_nobody(tmp_path):
-    (tmp_path / "answer.jinja").write_text("{{ question }}")
-    spare = ("llm", "prompts")
-    given = {"retriever": Finds(), "llm": "recorded:sample", "prompts": str(tmp_path)}
-    [raw] = open_systems("raw", **given, spare=spare)
-    assert raw.models == []
-    assert raw.resources.llm is None
-    with pytest.raises(UsageError, match="no system uses prompts"):
-        open_systems("raw", **given, spare=("llm",))
-    with pytest.raises(UsageError, match="no system uses llm"):
-        open_systems("raw", **given, spare=("prompts",))
-
-
-def test_one_method_with_other_arguments_needs_another_name():
-    systems = ["raw:depth=5", ikat.methods.find("raw").with_arguments({"depth": 7}, "raw-depth=5")]
-    with pytest.raises(UsageError, match="two systems are named 'raw-depth=5'"):
-        open_systems(systems, retriever=Finds())
 
 
 def test_a_spent_budget_stops_the_systems_behind_it(tmp_path):
@@ -401,15 +269,6 @@ def test_a_folder_of_a_dataset_is_named_beside_the_run(tmp_path):
     assert done.folders["x"].parameters()["dataset"] == str(data)
 
 
-def test_a_measure_of_ones_own_is_shown_and_never_stored(tmp_path):
-    own = ir_measures.define_byquery(lambda qrels, run: 0.5, name="Half")
-    done = run({"x": Finds()}, tmp_path, measures=[own, "P@1"])
-    assert done.table.iloc[0, 1] == 0.5
-    stored = done.folders["x"].measures().columns.tolist()
-    assert stored[0] == "P(rel=1)@1"
-    assert "Half" not in stored
-
-
 def test_models_of_one_ledger_count_once(tmp_path):
     first, _ = scripted("tea", "milk", "ale")
     second = llm(Scripted("a", "b", "c"), ledger=first.ledger)
@@ -432,3 +291,94 @@ def test_models_of_one_name_that_cannot_be_identified_are_named_once(tmp_path):
     with pytest.warns(AlikeWarning) as told:
         run(system, tmp_path)
     assert str(told[0].message).count("model Scripted") == 1
+
+
+def rows(ledger, *names):
+    values = []
+    for row in ledger.rows():
+        values.append([row[name] for name in names])
+    return values
+
+
+def test_all_batches_that_wait_are_named_and_the_others_kept(tmp_path):
+    waits = FindsByTurn(t1_1=BatchUnderWay(["one"]), t1_3=BatchUnderWay(["three", "more"]))
+    other = FindsByTurn("b", t1_1=BatchUnderWay(["other"]))
+    with pytest.raises(BatchUnderWay) as caught:
+        run({"x": waits, "y": other}, tmp_path, turns_at_once=1)
+    assert caught.value.waiting == ["one", "three", "more", "other"]
+    assert waits.seen == [["1_1"], ["1_2"], ["1_3"]]
+    again = FindsByTurn()
+    done = run({"x": again}, tmp_path, turns_at_once=9)
+    assert again.seen == [["1_1"], ["1_3"]]
+    assert done.folders["x"].results()["qid"].tolist() == ["1_1", "1_2", "1_3"]
+
+
+def test_a_kept_batch_without_a_passage_is_not_run_again(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        run({"x": FindsByTurn(t1_1=[], t1_3=ZeroDivisionError())}, tmp_path, turns_at_once=1)
+    again = FindsByTurn()
+    done = run({"x": again}, tmp_path)
+    assert again.seen == [["1_3"]]
+    assert done.runs["x"].answered == {"1_2", "1_3"}
+    assert [turn["qid"] for turn in done.folders["x"].turns()] == ["1_1", "1_2", "1_3"]
+    assert list(done.gaps()) == []  # the table names the turn, as it is judged
+
+
+def test_an_unjudged_turn_without_passages_is_told_by_name(tmp_path):
+    done = run({"x": FindsByTurn(t1_3=[], t1_1=[]), "y": FindsByTurn()}, tmp_path)
+    assert list(done.gaps()) == ["x: 1 turn without any passage, not judged: 1_3"]
+
+
+def test_all_systems_that_failed_are_told_with_the_first_cause(tmp_path):
+    first = FindsByTurn(t1_2=ZeroDivisionError("by zero"))
+    second = FindsByTurn("b", t1_1=DataError("no such thing"))
+    with pytest.raises(SystemFailed) as caught:
+        run({"x": first, "y": second, "z": FindsByTurn()}, tmp_path)
+    assert str(caught.value) == (
+        "x failed: ZeroDivisionError: by zero; y failed: no such thing. "
+        "What is finished is kept: run again after the repair"
+    )
+    assert list(caught.value.failed) == ["x", "y"]
+    assert caught.value.__cause__ is first.answers["t1_2"]
+    assert RunFolder(tmp_path / "z").complete
+
+
+def test_each_model_of_a_call_counts_in_the_studys_ledger(tmp_path):
+    (first, _) = scripted(*"abc")
+    (second, _) = scripted(*"def")
+    pipeline = ikat.Rewrite(first) >> ikat.Answer(second) >> FindsByTurn()
+    done = run({"x": pipeline}, tmp_path)
+    rows = done.ledger.frame().groupby("stage")["calls"].sum().to_dict()
+    assert rows == {"answer": 3, "rewrite": 3}
+    stored = pd.read_csv(tmp_path / "x" / "ledger.csv")
+    assert stored.groupby("stage")["calls"].sum().to_dict() == rows
+    lines = [(line["qid"], list(line)[2:]) for line in done.folders["x"].stages()]
+    for qid in TOPICS["qid"]:
+        of_turn = [keys for turn, keys in lines if turn == qid]
+        assert of_turn == [["asked", "wrote"], ["asked", "wrote"], ["found", "query"]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done = run({"x": pipeline}, tmp_path)  # it is there
+    assert done.ledger.frame().empty
+
+
+def test_what_another_system_left_beside_a_finished_run_goes(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        run({"x": FindsByTurn("b", t1_2=ZeroDivisionError())}, tmp_path / "other", turns_at_once=1)
+    run({"x": FindsByTurn()}, tmp_path / "runs")
+    left = (tmp_path / "other" / "x.partial").rename(tmp_path / "runs" / "x.partial")
+    again = FindsByTurn()
+    run({"x": again}, tmp_path / "runs")
+    assert (again.seen, left.exists()) == ([], False)
+
+
+def test_passages_of_one_score_are_stored_in_their_order(tmp_path):
+    judged = QRELS.assign(docno=["c", "b"])
+    given = {"measures": ["P@1"], "qrels": judged}
+    done = run({"x": FindsByTurn(t1_1=["b", "a", "c"])}, tmp_path, **given)
+    stored = done.folders["x"].results()
+    first = stored[stored["qid"] == "1_1"]
+    assert first["docno"].tolist() == ["b", "a", "c"]
+    assert first["score"].is_monotonic_decreasing
+    assert first["score"].is_unique
+    assert done.runs["x"].scores["P(rel=1)@1"] == [0.0, 0.0]
