@@ -133,6 +133,7 @@ def test_a_moved_folder_is_the_same_model_until_its_files_change(tmp_path):
 
 
 def test_a_hub_out_of_reach_is_said_once(caplog):
+    pytest.importorskip("huggingface_hub.file_download")  # sets the level when it is imported
     hub = logging.getLogger("huggingface_hub")
     caplog.set_level(logging.INFO, hub.name)
 
