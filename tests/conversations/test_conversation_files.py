@@ -327,11 +327,19 @@ def test_a_turn_that_occurs_again_later_is_named(write):
         read_topics(write(lines(line("a_1"), line("b_1"), line("a_1")), "turns.jsonl"))
 
 
+def numbers_of(chats):
+    """The conversation, the number and the qid of each turn."""
+    numbers = []
+    for chat in chats:
+        for turn in chat.turns:
+            numbers.append((chat.number, turn.turn_id, turn.qid))
+    return numbers
+
+
 def test_numbers_of_turns_are_at_the_end_of_their_ids(write):
     ids = ("a_12", "a_1x", "a_b_3", "a_", "1_1234567890")
     chats = read_topics(write(lines(*map(line, ids)), "turns.jsonl"))
-    found = [(chat.number, turn.turn_id, turn.qid) for chat in chats for turn in chat.turns]
-    assert found == [
+    assert numbers_of(chats) == [
         ("a", 12, "a_12"),
         ("a_1x", 1, "a_1x"),
         ("a_b", 3, "a_b_3"),
@@ -374,5 +382,4 @@ def test_a_question_of_longmemeval_is_declined_by_its_id(write):
 def test_the_number_of_a_task_stands_behind_its_last_mark(write):
     path = write(lines(task("a<::>b<::>12"), task("a<::>3")), "t.jsonl")
     chats = read_conversations(path, "MTRAG")
-    found = [(chat.number, turn.turn_id, turn.qid) for chat in chats for turn in chat.turns]
-    assert found == [("a<::>b", 12, "a<::>b<::>12"), ("a", 3, "a<::>3")]
+    assert numbers_of(chats) == [("a<::>b", 12, "a<::>b<::>12"), ("a", 3, "a<::>3")]

@@ -51,7 +51,11 @@ QRELS = "tea_1 0 d1 2\ntea_2 0 d2 1\nq7 0 d3 4\n"
 
 
 def lines(items):
-    return "".join(f"{item if isinstance(item, str) else json.dumps(item)}\n" for item in items)
+    text = ""
+    for item in items:
+        line = item if isinstance(item, str) else json.dumps(item)
+        text += f"{line}\n"
+    return text
 
 
 @pytest.fixture

@@ -714,17 +714,18 @@ def test_each_name_opens_its_dataset():
         assert opened.name == name
         assert dataset(name) is not opened
         kinds.setdefault(type(opened).__name__, []).append(name)
-    domains = ["clapnq", "cloud", "fiqa", "govt"]
-    of_un = ["un-reference", "un", *(f"un-{domain}" for domain in domains)]
     assert kinds == {
         "SampleDataset": ["ikat:sample"],
         "ReleasedDataset": [
-            *(f"ikat:{name}" for name in ("2023-mini", "2023", "2023-train", "2025")),
-            *(f"cast:{year}" for year in (2019, 2020, 2021, 2022)),
+            *("ikat:2023-mini", "ikat:2023", "ikat:2023-train", "ikat:2025"),
+            *("cast:2019", "cast:2020", "cast:2021", "cast:2022"),
         ],
         "ConeRagDataset": ["ikat:2024"],
-        "TasksDataset": [f"mtrag:{name}" for name in ("mini", "reference", *of_un)],
-        "DomainDataset": [f"mtrag:{domain}" for domain in domains],
+        "TasksDataset": [
+            *("mtrag:mini", "mtrag:reference", "mtrag:un-reference", "mtrag:un"),
+            *("mtrag:un-clapnq", "mtrag:un-cloud", "mtrag:un-fiqa", "mtrag:un-govt"),
+        ],
+        "DomainDataset": ["mtrag:clapnq", "mtrag:cloud", "mtrag:fiqa", "mtrag:govt"],
         "LocomoDataset": ["locomo:"],
     }
     assert list(MTRAG) == [name for name in full_names() if name.startswith("mtrag:")]

@@ -1,5 +1,6 @@
 import json
 import zipfile
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -40,6 +41,14 @@ def user(*questions):
     return "\n".join(f"|user|: {question}" for question in questions)
 
 
+def lines_of_queries(queries):
+    """qid -> what the user said, as the lines of a file of queries."""
+    items = []
+    for qid, said in queries.items():
+        items.append({"_id": qid, "text": user(*said)})
+    return lines(*items)
+
+
 def task(
     qid,
     *messages,
@@ -49,10 +58,9 @@ def task(
     key="Answerability",
     collection=COLLECTIONS["clapnq"],
 ):
-    said = [
-        {"speaker": ("user", "agent")[place % 2], "text": text}
-        for place, text in enumerate(messages)
-    ]
+    said = []
+    for text, speaker in zip(messages, cycle(["user", "agent"]), strict=False):
+        said.append({"speaker": speaker, "text": text})
     targets = [{"speaker": "agent", "text": answer}]
     return {
         "task_id": qid,
@@ -89,34 +97,28 @@ def files(tmp_path, monkeypatch):
     for domain in COLLECTIONS:
         write(f"{domain}/{domain}_rewrite.jsonl", "")
     queries = {"a<::>1": ("Tea?",), "b<::>1": ("Dogs?",), "b<::>3": ("Dogs?", "Cats?", "And fish?")}
-    write(
-        "clapnq/clapnq_questions.jsonl",
-        lines(*({"_id": qid, "text": user(*said)} for qid, said in queries.items())),
-    )
-    rewrites = {"a<::>1": "Is there tea?", "b<::>1": "Dogs?", "b<::>3": "Do dogs eat fish?"}
-    write(
-        "clapnq/clapnq_rewrite.jsonl",
-        lines(*({"_id": qid, "text": user(text)} for qid, text in rewrites.items())),
-    )
+    rewrites = {"a<::>1": ["Is there tea?"], "b<::>1": ["Dogs?"], "b<::>3": ["Do dogs eat fish?"]}
+    write("clapnq/clapnq_questions.jsonl", lines_of_queries(queries))
+    write("clapnq/clapnq_rewrite.jsonl", lines_of_queries(rewrites))
     write(
         "clapnq/qrels/dev.tsv",
         "query-id\tcorpus-id\tscore\na<::>1\t1-0-9\t1\nb<::>1\t2-0-5\t1\n"
         "b<::>3\t2-0-5\t1\nb<::>3\t1-0-9\t1\n",
     )
-    made = [
-        task(qid, *said, answer=answer, label=label, contexts=map(context, docnos))
-        for qid, said, answer, label, docnos in TASKS
-    ]
-    subset = {"documents": [context(docno, text) for docno, text in TEXTS.items()], "tasks": made}
+    tasks = []
+    for qid, said, answer, label, docnos in TASKS:
+        tasks.append(task(qid, *said, answer=answer, label=label, contexts=map(context, docnos)))
+    subset = {"documents": [context(docno, text) for docno, text in TEXTS.items()], "tasks": tasks}
     write(SUBSET, json.dumps(subset))
     return write
 
 
 def published_qrels(released):
-    return pd.concat(
-        pd.read_csv(released / "retrieval_tasks" / domain / "qrels" / "dev.tsv", sep="\t")
-        for domain in COLLECTIONS
-    )
+    of_domains = []
+    for domain in COLLECTIONS:
+        path = released / "retrieval_tasks" / domain / "qrels" / "dev.tsv"
+        of_domains.append(pd.read_csv(path, sep="\t"))
+    return pd.concat(of_domains)
 
 
 def test_mini_is_159_turns_with_150_judged_and_350_passages(released):
@@ -132,25 +134,26 @@ def test_mini_is_159_turns_with_150_judged_and_350_passages(released):
         for path in released.glob("retrieval_tasks/*/*_rewrite.jsonl")
     )
     rewrites = {qid: text.removeprefix("|user|: ") for qid, text in published.values}
-    assert topics["qresolved"].tolist() == [
-        rewrites.get(qid, query) for qid, query in topics[["qid", "query"]].values
-    ]
+    resolved = topics["qid"].map(rewrites).fillna(topics["query"])
+    assert topics["qresolved"].tolist() == resolved.tolist()
     texts = {passage["docno"]: passage["text"] for passage in passages}
     assert data.text_loader()(qrels)["text"].tolist() == [texts[docno] for docno in qrels["docno"]]
     expected = published_qrels(released).query("`query-id` in @qrels.qid")
     assert sorted(map(tuple, qrels.values.tolist())) == sorted(map(tuple, expected.values.tolist()))
-    whole = {item["task_id"]: item for item in json.loads((released / SUBSET).read_text())["tasks"]}
+    subset = json.loads((released / SUBSET).read_text())
+    messages = {item["task_id"]: item["input"] for item in subset["tasks"]}
+    roles = {"user": "user", "agent": "assistant"}
     for turn in topics.itertuples():  # histories are the whole conversation
         said = [*turn.qhistory, {"role": "user", "content": turn.query}]
-        assert [(one["role"][0], one["content"]) for one in said] == [
-            (one["speaker"][0], one["text"]) for one in whole[turn.qid]["input"]
-        ]
+        for ours, theirs in zip(said, messages[turn.qid], strict=True):
+            assert ours == {"role": roles[theirs["speaker"]], "content": theirs["text"]}
         assert (turn.qconversation, str(turn.qturn)) == tuple(turn.qid.split("<::>"))
 
 
 @users_words_only
 def test_the_domains_are_777_turns_with_three_published_queries(released):
-    turns, pairs = {}, {}
+    turns = {}
+    pairs = {}
     for domain in COLLECTIONS:
         data = ikat.dataset(f"mtrag:{domain}")
         topics = data.get_topics("manual")
@@ -163,15 +166,22 @@ def test_the_domains_are_777_turns_with_three_published_queries(released):
         for kind, made in queries.items():
             published = pd.read_json(folder / f"{domain}_{kind}.jsonl", lines=True)
             assert made["qid"].tolist() == published["_id"].tolist()
-            expected = [
-                " ".join(text.replace("|user|: ", "").split()) for text in published["text"]
-            ]
-            assert [" ".join(text.split()) for text in made["query"]] == expected
-        turns[domain], pairs[domain] = len(topics), len(data.get_qrels())
+            for query, text in zip(made["query"], published["text"], strict=True):
+                assert query.split() == text.replace("|user|: ", "").split()
+        turns[domain] = len(topics)
+        pairs[domain] = len(data.get_qrels())
         assert set(data.get_qrels()["qid"]) == set(topics["qid"])
     assert turns == {"clapnq": 208, "cloud": 188, "fiqa": 180, "govt": 201}
     assert pairs == {"clapnq": 578, "cloud": 494, "fiqa": 535, "govt": 521}
     assert sum(turns.values()) == 777
+
+
+def passages_by_turn(data):
+    passages = {}
+    for chat in data.conversations:
+        for turn in chat.turns:
+            passages[turn.qid] = turn.passages
+    return passages
 
 
 def write_reference(files):
@@ -214,9 +224,7 @@ def test_without_a_task_file_histories_have_user_words_and_warn(files, tmp_path)
         "gold_answer": [""] * 3,
     }
     assert data.get_qrels().values.tolist()[-1] == ["b<::>3", "1-0-9", 1]
-    assert {turn.qid: turn.passages for chat in data.conversations for turn in chat.turns}[
-        "b<::>3"
-    ] == ("2-0-5", "1-0-9")
+    assert passages_by_turn(data)["b<::>3"] == ("2-0-5", "1-0-9")
 
 
 @other_files
@@ -247,10 +255,10 @@ def test_with_a_task_file_a_domain_has_histories_and_targets(files):
 @pytest.mark.parametrize("name", ["reference", "un-reference"])
 def test_mtrag_uns_file_has_its_answerability_key_in_lower_case(files, name):
     labels = ("ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED")
-    tasks = [
-        task(f"{label.lower()}<::>1", "Tea?", answer="Yes.", label=label, key="answerability")
-        for label in labels
-    ]
+    tasks = []
+    for label in labels:
+        qid = f"{label.lower()}<::>1"
+        tasks.append(task(qid, "Tea?", answer="Yes.", label=label, key="answerability"))
     files(
         REFERENCE if name == "reference" else REFERENCE.replace("mtrag-", "mtragun-"), lines(*tasks)
     )
@@ -318,44 +326,41 @@ def test_mtrag_un_is_judged_by_its_published_qrels(un, tmp_path):
     )
 
 
+def by_collection(data, frame, column):
+    """collection -> qid -> docno -> the value of this column."""
+    collections = collections_of(data)
+    values = {collection: {} for collection in collections.values()}
+    for qid, rows in frame.groupby("qid"):
+        values[collections[qid]][qid] = dict(rows[["docno", column]].values.tolist())
+    return values
+
+
 @other_files
 def test_mtrag_un_figures_are_those_of_pytrec_eval_and_ibm(un):
-    data, random = ikat.dataset("mtrag:un-reference"), np.random.default_rng(4)
-    rows = [
-        (qid, docno, random.random())
-        for qid in data.get_topics()["qid"]
-        for docno in [*TEXTS, *map(str, range(8))]
-    ]
-    run = pt.model.add_ranks(pd.DataFrame(rows, columns=["qid", "docno", "score"]))
-    table = ikat.experiment(
-        {"run": run}, data, [f"{name}@{k}" for name in ("nDCG", "R(rel=1)") for k in (1, 3, 5)]
-    ).loc[0]
-    judged, ranked = (dict.fromkeys(collections_of(data).values(), {}) for _ in range(2))
-    for one, frame in (
-        (judged, data.get_qrels().rename(columns={"label": "value"})),
-        (ranked, run.rename(columns={"score": "value"})),
-    ):
-        for qid, part in frame.groupby("qid"):
-            one[collections_of(data)[qid]] = one[collections_of(data)[qid]] | {
-                qid: dict(part[["docno", "value"]].values.tolist())
-            }
+    data = ikat.dataset("mtrag:un-reference")
+    random = np.random.default_rng(4)
+    found = pd.DataFrame({"docno": [*TEXTS, *"01234567"]})
+    run = data.get_topics()[["qid"]].merge(found, how="cross")
+    run = pt.model.add_ranks(run.assign(score=random.random(len(run))))
+    measures = "nDCG@1, nDCG@3, nDCG@5, R(rel=1)@1, R(rel=1)@3, R(rel=1)@5"
+    table = ikat.experiment({"run": run}, data, measures).loc[0]
+    judged = by_collection(data, data.get_qrels(), "label")
+    ranked = by_collection(data, run, "score")
     # run_retrieval_eval.py: pytrec_eval for each collection, and the mean of its means, weighted by
     # turns; here, by those that are judged.
-    found = [
-        pytrec_eval.RelevanceEvaluator(judged[one], {"ndcg_cut.1,3,5", "recall.1,3,5"}).evaluate(
-            ranked[one]
-        )
-        for one in judged
-    ]
+    figures = []
+    for collection, of_turns in judged.items():
+        evaluator = pytrec_eval.RelevanceEvaluator(of_turns, {"ndcg_cut.1,3,5", "recall.1,3,5"})
+        figures.append(evaluator.evaluate(ranked[collection]))
     for theirs, ours in (("ndcg_cut", "nDCG"), ("recall", "R(rel=1)")):
         for k in (1, 3, 5):
-            means = [
-                (len(turns), sum(turn[f"{theirs}_{k}"] for turn in turns.values()) / len(turns))
-                for turns in found
-            ]
-            assert table[f"{ours}@{k}"] == pytest.approx(
-                sum(n * mean for n, mean in means) / sum(n for n, _ in means), abs=1e-9
-            )
+            sizes = []
+            means = []
+            for turns in figures:
+                sizes.append(len(turns))
+                means.append(np.mean([turn[f"{theirs}_{k}"] for turn in turns.values()]))
+            weighted = np.average(means, weights=sizes)
+            assert table[f"{ours}@{k}"] == pytest.approx(weighted, abs=1e-9)
     assert table["turns"] == 2
 
 
@@ -363,10 +368,10 @@ def test_mtrag_un_figures_are_those_of_pytrec_eval_and_ibm(un):
 def test_passages_keep_their_published_ids(files, tmp_path):
     with pytest.raises(DataError, match=r"download https://\S+/clapnq.jsonl.zip into it"):
         ikat.dataset("mtrag:clapnq").get_corpus_iter(verbose=False)
-    passages = [
-        {"_id": docno, "id": docno, "text": text, "title": text.split("\n")[0], "url": ""}
-        for docno, text in TEXTS.items()
-    ]
+    passages = []
+    for docno, text in TEXTS.items():
+        title = text.split("\n")[0]
+        passages.append({"_id": docno, "id": docno, "text": text, "title": title, "url": ""})
     with zipfile.ZipFile(tmp_path / "mtrag" / "clapnq.jsonl.zip", "w") as packed:
         packed.writestr("clapnq.jsonl", lines(*passages))
     data = ikat.dataset("mtrag:clapnq")
@@ -405,17 +410,11 @@ def test_a_file_of_another_form_is_named_with_the_task(files):
 
 def test_the_datasets_are_known_by_name():
     names = [name for name in full_names() if name.startswith("mtrag:")]
-    domains = ["clapnq", "cloud", "fiqa", "govt"]
     assert names == [
-        f"mtrag:{name}"
-        for name in (
-            "mini",
-            "reference",
-            *domains,
-            "un-reference",
-            "un",
-            *(f"un-{one}" for one in domains),
-        )
+        *("mtrag:mini", "mtrag:reference"),
+        *("mtrag:clapnq", "mtrag:cloud", "mtrag:fiqa", "mtrag:govt"),
+        *("mtrag:un-reference", "mtrag:un"),
+        *("mtrag:un-clapnq", "mtrag:un-cloud", "mtrag:un-fiqa", "mtrag:un-govt"),
     ]
     assert [ikat.dataset(name).year for name in names] == [None] * len(names)
     with pytest.raises(UsageError, match="is not a dataset of MTRAG"):
@@ -484,8 +483,7 @@ def test_the_collections_of_mtrag_un_are_streamed_one_by_one(files, tmp_path):
 def test_a_domain_is_judged_by_its_qrels_not_by_the_tasks(files):
     write_reference(files)
     data = ikat.dataset("mtrag:clapnq")
-    passages = {turn.qid: turn.passages for chat in data.conversations for turn in chat.turns}
-    assert passages == {
+    assert passages_by_turn(data) == {
         "a<::>1": ("1-0-9",),
         "b<::>1": ("2-0-5",),
         "b<::>3": ("2-0-5", "1-0-9"),
@@ -511,8 +509,7 @@ def test_a_query_of_a_domain_has_its_number_behind_the_last_mark(files):
         "a<::>b<::>3": ("W?",),
     }
     for kind in ("questions", "rewrite"):
-        items = ({"_id": qid, "text": user(*texts)} for qid, texts in said.items())
-        files(f"clapnq/clapnq_{kind}.jsonl", lines(*items))
+        files(f"clapnq/clapnq_{kind}.jsonl", lines_of_queries(said))
     (chat,) = ikat.dataset("mtrag:clapnq").conversations
     assert chat.number == "a<::>b"
     assert [(turn.turn_id, turn.utterance, turn.resolved) for turn in chat.turns] == [

@@ -209,10 +209,9 @@ def test_the_fields_of_passages_are_their_text_and_url(folder):
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
 def test_any_text_comes_back_without_its_outer_white_space(tmp_path_factory, texts):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
-    path.write_text(
-        "\n".join(json.dumps({"id": f"d:{i}", "contents": text}) for i, text in enumerate(texts)),
-        encoding="utf-8",
-    )
+    with path.open("w", encoding="utf-8") as file:
+        for number, text in enumerate(texts):
+            file.write(json.dumps({"id": f"d:{number}", "contents": text}) + "\n")
     assert [passage["text"] for passage in read_passages(path)] == [text.strip() for text in texts]
 
 

@@ -47,14 +47,13 @@ def outputs(tmp_path, monkeypatch):
     for name in ("personalized-cir", "cfda-2025"):
         (folder / name).mkdir(parents=True)
     for run in range(1, 6):
-        lines = [
-            {
-                "sample_id": turn,
-                "rewrite_utt_text": f"{turn} tea {run}\nor mint",
-                "response_utt_text": f"Rooibos {run}.",
-            }
-            for turn in ("9-1-3", "9-1-4")
-        ]
+        lines = []
+        for turn in ("9-1-3", "9-1-4"):
+            rewrite = f"{turn} tea {run}\nor mint"
+            answer = f"Rooibos {run}."
+            lines.append(
+                {"sample_id": turn, "rewrite_utt_text": rewrite, "response_utt_text": answer}
+            )
         write(folder / "personalized-cir" / f"batch_None_0shot_prompt1_run{run}.jsonl", lines)
     for name, answer in (("llm4cs_temp07", "Rooibos {}."), ("chiqnpr_temp10", "")):
         drawn = {
@@ -79,8 +78,8 @@ def texts(model, *requests):
 def test_runs_are_samples_of_rewrite_and_answer_and_of_both(outputs):
     model = llm(f"recorded:{NONE}")
     asked = [
-        Request([], stage, "9-1_3", prompt=prompt, sample=1)
-        for stage, prompt in (("rewrite", "rewrite"), ("answer", "answer"))
+        Request([], "rewrite", "9-1_3", prompt="rewrite", sample=1),
+        Request([], "answer", "9-1_3", prompt="answer", sample=1),
     ]
     assert texts(model, *asked) == ["9-1-3 tea 2 or mint", "Rooibos 2."]
     (both,) = model.ask([Request([], "rewrite", "9-1_3", prompt="rewrite_and_answer", sample=4)])
@@ -294,11 +293,8 @@ def test_the_lists_are_those_that_were_published(shared):
         read_qrels(data_file("2023-qrels.all-turns.txt"))["qid"]
     )
     nist = read_qrels(data_file("2024-qrels.txt"))["qid"].drop_duplicates()
-    without = {
-        qid
-        for qid in nist
-        if not qid.startswith("9_") and qid not in {f"8_{turn}" for turn in range(4, 14)}
-    }
+    left_out = {f"8_{turn}" for turn in range(4, 14)}
+    without = {qid for qid in nist if not qid.startswith("9_")} - left_out
     assert set(turn_lists()["irlab-2024"].turns) == without
 
 
@@ -364,9 +360,7 @@ def test_the_public_choices_of_adarewriter_have_all_turns(shared):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = ikat.generate.GivenQueries(name)(turns)
-        assert [
-            f"{qid}\t{query}" for qid, query in zip(found["qid"], found["query"], strict=True)
-        ] == [line.strip() for line in lines]
+        assert (found["qid"] + "\t" + found["query"]).tolist() == [line.strip() for line in lines]
 
 
 @pytest.mark.real_data
@@ -391,20 +385,17 @@ def test_each_row_of_the_study_searches_for_its_own_texts(shared):
             .read_text(encoding="utf-8")
             .splitlines()
         )
-        texts = {
-            one["sample_id"]: f"{one['rewrite_utt_text']} {one['response_utt_text']}"
-            for one in map(json.loads, lines)
-        }
+        texts = {}
+        for sample in map(json.loads, lines):
+            text = f"{sample['rewrite_utt_text']} {sample['response_utt_text']}"
+            texts[sample["sample_id"]] = " ".join(text.split())
         system = find(f"{name}:shots={shots}" if shots != "0" else name).build(
             llm=llm("recorded:personalizedcir"), retriever=Asked()
         )
         with in_chain(1):
             found = system(turns)
-        asked = {
-            qid.replace("_", "-"): query
-            for qid, query in zip(found["qid"], found["query"], strict=True)
-        }
-        assert asked == {qid: " ".join(text.split()) for qid, text in texts.items()}, file
+        asked = dict(zip(found["qid"].str.replace("_", "-"), found["query"], strict=True))
+        assert asked == texts, file
 
 
 @pytest.mark.real_data

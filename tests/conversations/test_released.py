@@ -38,20 +38,16 @@ def files(tmp_path, monkeypatch):
 
 def test_the_bundled_sample_is_whole():
     data = ikat.dataset("ikat:sample")
-    topics, qrels, docnos = (
-        data.get_topics(),
-        data.get_qrels(),
-        {passage["docno"] for passage in data.get_corpus_iter(verbose=False)},
-    )
+    topics = data.get_topics()
+    qrels = data.get_qrels()
+    docnos = {passage["docno"] for passage in data.get_corpus_iter(verbose=False)}
     assert (topics["qconversation"].nunique(), len(topics), len(docnos)) == (4, 24, 230)
     assert set(qrels["qid"]) == set(topics["qid"])
     assert set(qrels["docno"]) <= docnos
     assert set(qrels["label"]) == {0, 1, 2, 3, 4}
     judged = {(qid, docno): label for qid, docno, label in qrels.values.tolist()}
-    assert all(
-        judged[qid, docno] >= 2
-        for qid, docno in data.get_qrels("provenance")[["qid", "docno"]].values.tolist()
-    )
+    for qid, docno, _ in data.get_qrels("provenance").values.tolist():
+        assert judged[qid, docno] >= 2
     keys = ["qid", "docno"]
     assert (
         data._ptkb().sort_values(keys).values.tolist()
@@ -207,22 +203,14 @@ def test_a_mistyped_name_gets_the_nearest_one_of_its_year(typed, meant):
 def test_cast_has_its_rewrites_canonical_passages_and_judgements(files):
     asked, meant = ("Tea?", "And it?"), ("Which tea?", "Is rooibos red?")
     of_2019 = [{"number": place, "raw_utterance": text} for place, text in enumerate(asked, 1)]
-    more = (
-        "manual_rewritten_utterance",
-        "automatic_rewritten_utterance",
-        "manual_canonical_result_id",
-    )
-    of_2020 = [
-        turn
-        | dict(
-            zip(
-                more,
-                (text, f"{turn['raw_utterance']} (tea)", f"MARCO_{turn['number']}"),
-                strict=True,
-            )
-        )
-        for turn, text in zip(of_2019, meant, strict=True)
-    ]
+    of_2020 = []
+    for turn, text in zip(of_2019, meant, strict=True):
+        more = {
+            "manual_rewritten_utterance": text,
+            "automatic_rewritten_utterance": f"{turn['raw_utterance']} (tea)",
+            "manual_canonical_result_id": f"MARCO_{turn['number']}",
+        }
+        of_2020.append(turn | more)
     files(
         {
             "evaluation_topics_v1.0.json": [{"number": 31, "title": "tea", "turn": of_2019}],
@@ -351,10 +339,10 @@ def test_one_command_each_compares_judges_nuggets_and_responses(cone_rag, tmp_pa
         "--format",
         "csv",
     )
-    rows = {
-        line.split(",")[0]: float(line.split(",")[2])
-        for line in call(*of_responses).stdout.splitlines()[1:]
-    }
+    rows = {}
+    for line in call(*of_responses).stdout.splitlines()[1:]:
+        name, _, value, *_ = line.split(",")
+        rows[name] = float(value)
     assert rows == {
         "ksu": 0.0,
         "one_run": 0.5,
@@ -388,15 +376,12 @@ def test_one_command_each_compares_judges_nuggets_and_responses(cone_rag, tmp_pa
 @pytest.fixture
 def cone_rag(files):
     """Two invented turns, in the published forms."""
-    turns = [
-        {
-            "turn_id": n,
-            "utterance": "Tea?",
-            "resolved_utterance": "Tea?",
-            "response": "Rooibos has no caffeine.",
-        }
-        for n in (1, 2)
-    ]
+    turn = {
+        "utterance": "Tea?",
+        "resolved_utterance": "Tea?",
+        "response": "Rooibos has no caffeine.",
+    }
+    turns = [{"turn_id": 1, **turn}, {"turn_id": 2, **turn}]
     nuggets = {
         "[1]": {"text": "No caffeine. ", "relevance": "3"},
         "[2]": {"text": "Sweet", "relevance": "1"},
@@ -448,7 +433,10 @@ def year_2023(files):
         "ptkb": {"1": "I run.", "2": "I swim."},
         "turns": [of_2023(1, "tea", "d:1", "d:2"), of_2023(2, "it"), of_2023(3, "rye", "d:2")],
     }
-    passages = [{"doc_id": "d", "passage_id": n, "passage_text": f"p{n}"} for n in (1, 2)]
+    passages = [
+        {"doc_id": "d", "passage_id": 1, "passage_text": "p1"},
+        {"doc_id": "d", "passage_id": 2, "passage_text": "p2"},
+    ]
     lines = "".join(json.dumps(passage) + "\n" for passage in passages)
     return files(
         {
@@ -509,12 +497,11 @@ TREE_OF_2022 = [
 
 @pytest.fixture
 def cast_2022(files):
-    rewritten = [
-        turn | {"automatic_rewritten_utterance": f"{turn['utterance']} (made)"}
-        if "utterance" in turn
-        else turn
-        for turn in TREE_OF_2022
-    ]
+    rewritten = []
+    for turn in TREE_OF_2022:
+        if "utterance" in turn:
+            turn = turn | {"automatic_rewritten_utterance": f"{turn['utterance']} (made)"}
+        rewritten.append(turn)
     other = {"number": 7, "turn": [{"number": "1-1", "participant": "User", "utterance": "Ale?"}]}
     files(
         {

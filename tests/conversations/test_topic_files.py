@@ -2,6 +2,7 @@
 
 import copy
 import json
+from itertools import cycle
 
 import pytest
 
@@ -47,11 +48,12 @@ EXPECTED = Conversation(
 
 def in_2025(item, number="number", statements="relevant_ptkbs"):
     names = {"utterance": "user_utterance", "response_provenance": "citations"}
-    turns = [
-        {names.get(name, name): value for name, value in turn.items() if name != "ptkb_provenance"}
-        | {statements: [item["ptkb"][str(i)] for i in turn["ptkb_provenance"]]}
-        for turn in item["turns"]
-    ]
+    turns = []
+    for turn in item["turns"]:
+        renamed = {names.get(name, name): value for name, value in turn.items()}
+        relevant = renamed.pop("ptkb_provenance")
+        renamed[statements] = [item["ptkb"][str(number)] for number in relevant]
+        turns.append(renamed)
     return {
         number: item["number"],
         "title": item["title"],
@@ -158,10 +160,9 @@ def test_a_bad_file_is_named_with_place_and_repair(write, content, part):
 
 def test_an_unknown_field_of_a_line_is_named_with_its_lines(write):
     line = {"messages": [{"role": "user", "content": "Tea?"}], "awnser": "x"}
-    path = write(
-        "".join(json.dumps({**line, "qid": f"t_{number}"}) + "\n" for number in (1, 2)),
-        "topics.jsonl",
-    )
+    first = json.dumps({**line, "qid": "t_1"})
+    second = json.dumps({**line, "qid": "t_2"})
+    path = write(f"{first}\n{second}\n", "topics.jsonl")
     with pytest.warns(
         CollectionWarning,
         match="line 1, line 2: nothing reads the field 'awnser'; there are qid, messages, ptkb, "
@@ -223,10 +224,10 @@ TREE = [{"number": 133, "turn": TREE_TURNS}]
 
 
 def messages(*texts):
-    return [
-        {"role": ("user", "assistant")[place % 2], "content": text}
-        for place, text in enumerate(texts)
-    ]
+    chat = []
+    for text, role in zip(texts, cycle(["user", "assistant"]), strict=False):
+        chat.append({"role": role, "content": text})
+    return chat
 
 
 def test_turns_in_a_line_have_the_earlier_ones_as_history(write):

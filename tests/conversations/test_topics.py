@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 import pandas as pd
@@ -47,10 +48,10 @@ AUTOMATIC = ["qid", "query", "qutterance", "qhistory", "qptkb", "qconversation",
 
 
 def said(*texts):
-    return [
-        {"role": ("user", "assistant")[place % 2], "content": text}
-        for place, text in enumerate(texts)
-    ]
+    messages = []
+    for text, role in zip(texts, cycle(["user", "assistant"]), strict=False):
+        messages.append({"role": role, "content": text})
+    return messages
 
 
 CHAT = said("Which tea?", "Rooibos.", "And for sleep?")
@@ -112,22 +113,20 @@ def test_a_row_knows_nothing_of_its_own_answer_or_later(sizes):
     def turn(c, t):
         return TopicTurn(t, f"u {c} {t}.", f"a {c} {t}.", f"r {c} {t}.", ("1",), (f"p{c}-{t}:0",))
 
-    chats = [
-        Conversation(
-            str(c), f"title {c}", {"1": "s"}, tuple(turn(c, t) for t in range(1, size + 1))
-        )
-        for c, size in enumerate(sizes)
-    ]
+    chats = []
+    for c, size in enumerate(sizes):
+        turns = tuple(turn(c, t) for t in range(1, size + 1))
+        chats.append(Conversation(str(c), f"title {c}", {"1": "s"}, turns))
     for row in topics_frame(chats).to_dict("records"):
-        c, t = row["qconversation"], row["qturn"]
-        assert [m["content"] for m in row["qhistory"]] == [
-            f"{who} {c} {i}." for i in range(1, t) for who in "ua"
-        ]
-        assert not [
-            secret
-            for secret in (f"a {c} {t}.", f"r {c} ", "title", f"p{c}-")
-            if secret in json.dumps(row)
-        ]
+        c = row["qconversation"]
+        t = row["qturn"]
+        said_before = []
+        for earlier in range(1, t):
+            said_before += [f"u {c} {earlier}.", f"a {c} {earlier}."]
+        assert [message["content"] for message in row["qhistory"]] == said_before
+        shown = json.dumps(row)
+        for secret in (f"a {c} {t}.", f"r {c} ", "title", f"p{c}-"):
+            assert secret not in shown
 
 
 # Chats of one's own
@@ -270,21 +269,30 @@ turns that list a passage twice."""
 def test_released_files_have_published_sizes_and_unique_sources(ikat_data, year):
     conversations, turns, ptkb, unproved, repeated = RELEASED[year]
     path = ikat_data / f"{year}_test_topics.json"
-    chats, raw = read_topics(path), json.loads(path.read_text(encoding="utf-8"))
+    chats = read_topics(path)
+    raw = json.loads(path.read_text(encoding="utf-8"))
     frame = topics_frame(chats, manual=True)
     assert (len(chats), len(frame), frame["qid"].is_unique) == (conversations, turns, True)
     assert round(sum(len(chat.ptkb) for chat in chats) / len(chats), 1) == ptkb
-    assert sum(not turn.passages for chat in chats for turn in chat.turns) == unproved
+    turns_without_source = 0
+    for chat in chats:
+        turns_without_source += sum(not turn.passages for turn in chat.turns)
+    assert turns_without_source == unproved
     assert frame["qresolved"].str.strip().ne("").all()
     fields = ("turns", "response_provenance") if year < 2025 else ("responses", "citations")
-    listed = {
-        f"{chat['number']}_{turn['turn_id']}": turn[fields[1]]
-        for chat in raw
-        for turn in chat[fields[0]]
-    }
-    got = {qid: group["docno"].tolist() for qid, group in provenance_qrels(chats).groupby("qid")}
-    assert [qid for qid, ids in listed.items() if len(set(ids)) < len(ids)] == repeated
-    assert got == {qid: sorted(set(ids), key=ids.index) for qid, ids in listed.items() if ids}
+    listed = {}
+    for chat in raw:
+        for turn in chat[fields[0]]:
+            listed[f"{chat['number']}_{turn['turn_id']}"] = turn[fields[1]]
+    docnos = provenance_qrels(chats).groupby("qid")["docno"].agg(list).to_dict()
+    twice = []
+    for qid, ids in listed.items():
+        once = list(dict.fromkeys(ids))
+        assert docnos.get(qid, []) == once
+        if len(once) < len(ids):
+            twice.append(qid)
+    assert twice == repeated
+    assert docnos.keys() <= listed.keys()
     if year == 2023:  # its one empty rewrite
         assert (
             frame.loc[frame["qid"] == "12-1_12", "qresolved"].tolist()
@@ -292,19 +300,20 @@ def test_released_files_have_published_sizes_and_unique_sources(ikat_data, year)
         )
     if year == 2025:  # which has statements as texts
         for chat, item in zip(chats, raw, strict=True):
-            named = [
-                [item["ptkb"][int(name) - 1] for name in turn.statements] for turn in chat.turns
-            ]
-            assert named == [entry["relevant_ptkbs"] for entry in item["responses"]]
+            for turn, entry in zip(chat.turns, item["responses"], strict=True):
+                named = [item["ptkb"][int(name) - 1] for name in turn.statements]
+                assert named == entry["relevant_ptkbs"]
 
 
 def test_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn(ikat_data):
     chats = read_topics(ikat_data / "2023_test_topics.json")
     sizes = {chat.number: len(chat.ptkb) for chat in chats}
-    nist, organisers = (read_qrels(ikat_data / name) for name in ("ptkb_rel_nist", "ptkb_rel_org"))
+    nist = read_qrels(ikat_data / "ptkb_rel_nist")
+    organisers = read_qrels(ikat_data / "ptkb_rel_org")
     for frame, turns, relevant in ((nist, 98, 224), (organisers, 112, 182)):
         assert (frame["qid"].nunique(), frame["label"].sum()) == (turns, relevant)
-        assert all(len(group) == sizes[qid.split("_")[0]] for qid, group in frame.groupby("qid"))
+        for qid, statements in frame.groupby("qid"):
+            assert len(statements) == sizes[qid.split("_")[0]]
     own = ptkb_qrels(chats)
     own = own[own.groupby("qid")["label"].transform("max") == 1]
     keys = ["qid", "docno"]
