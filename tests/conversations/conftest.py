@@ -1,6 +1,7 @@
 import json
 
 import pytest
+from small_files import PASSAGES, TURNS, lines
 
 
 @pytest.fixture
@@ -15,3 +16,16 @@ def write(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with turns, passages, judgements, and two files of other judgements."""
+    path = tmp_path / "mine"
+    path.mkdir()
+    (path / "topics.jsonl").write_text(lines(*TURNS))
+    (path / "passages.jsonl").write_text(lines(*PASSAGES))
+    (path / "qrels.txt").write_text("9-1_1 0 d1 2\n9-2_1 0 d2 0\n")
+    (path / "qrels.ptkb.txt").write_text("9-1_1 0 1 1\n9-2_1 0 1 0\n")
+    (path / "qrels.gpt4.txt").write_text("9-1_1 0 d1 1\n")
+    return path

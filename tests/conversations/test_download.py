@@ -1,11 +1,17 @@
+"""Data files: where they are looked for, how they are downloaded and checked."""
+
 import csv
+import errno
 import hashlib
 import re
+import socket
 import threading
+import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import requests
 
 from pyterrier_ikat.conversations import download
 from pyterrier_ikat.conversations.download import (
@@ -15,6 +21,7 @@ from pyterrier_ikat.conversations.download import (
     at_hand,
     data_file,
     data_folder,
+    is_published,
 )
 from pyterrier_ikat.errors import DataError, UsageError
 
@@ -238,3 +245,134 @@ def test_a_file_without_a_folder_lies_in_the_data_folder_alone(home, tmp_path, m
         assert at_hand(NAME) is None
     (data / NAME).write_text("[]")
     assert at_hand(NAME) == data / NAME
+
+
+def answer_of(status, reason):
+    response = requests.Response()
+    response.status_code, response.reason = status, reason
+    return requests.HTTPError(response=response)
+
+
+def refused():
+    error = OSError(errno.ECONNREFUSED, "Connection refused")
+    outer = requests.ConnectionError(RuntimeError("pool"))
+    outer.args[0].reason = error
+    return outer
+
+
+def unnamed():
+    error = requests.ConnectionError()
+    error.__cause__ = socket.gaierror(-2, "Name or service not known")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (answer_of(404, "Not Found"), "(status 404 Not Found)"),
+        (answer_of(503, ""), "(status 503)"),
+        (requests.ReadTimeout("x"), "(it doesn't answer in time)"),
+        (requests.ConnectTimeout("x"), "(it doesn't answer in time)"),
+        (requests.exceptions.SSLError("self-signed"), "(the certificate isn't accepted: self-sig"),
+        (refused(), "(no connection: Connection refused)"),
+        (unnamed(), "(no connection: Name or service not known)"),
+        (requests.ConnectionError(), "(no connection: ConnectionError)"),
+        (requests.TooManyRedirects("30"), "(TooManyRedirects: 30)"),
+    ],
+    ids=range(9),
+)
+def test_a_failed_download_says_why(error, said, monkeypatch, capsys):
+    def get(url, timeout):
+        assert timeout == (15, 60)
+        raise error
+
+    monkeypatch.setattr(requests, "get", get)
+    name = "memory/locomo10.json"
+    with pytest.raises(DataError) as raised:
+        data_file(name)
+    text = str(raised.value)
+    assert text.startswith(f"{SOURCES[name].url} can't be fetched {said}")
+    assert text.endswith(f"put {name} into a folder yourself and set IKAT_DATA to that folder")
+    assert f"downloading {SOURCES[name].url} (licence: " in capsys.readouterr().err
+
+
+FILES = {
+    "a/b/c/d.txt": Source("http://x/d", "git:12e7e3aabd45cbeca21a3d4a1fa5de2dc5ed7b9d", "MIT"),
+    "a/e/d.txt": Source("http://x/e", "sha256:" + "0" * 64, "MIT"),
+    "a/b/only.txt": Source("http://x/o", "", "MIT"),
+    "memory/m.txt": Source("http://x/m", "md5:0cc175b9c0f1b6a831c399e269772661", "MIT"),
+    "coming.txt": Source("", "", "MIT"),
+}
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """The folder of the user, with other files in the table."""
+    monkeypatch.setattr(download, "SOURCES", FILES)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("IKAT_DATA", str(folder))
+    download._check.cache_clear()
+    yield folder
+    download._check.cache_clear()
+
+
+def put(path, text="a"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_file_is_looked_for_in_folders_from_the_nearest(files, home, monkeypatch):
+    name = "a/b/c/d.txt"
+    assert at_hand(name) is None
+    last = put(home / "a/b/c/d.txt")
+    assert at_hand(name) == last
+    beside = put(files.parent / "a/b/c/d.txt")
+    assert at_hand(name) == beside
+    short = put(files / "a/c/d.txt")
+    assert at_hand(name) == short
+    own = put(files / name)
+    assert at_hand(name) == own
+    put(files / "a/d.txt")  # of two files that end so
+    own.unlink()
+    short.unlink()
+    beside.unlink()
+    last.unlink()
+    assert at_hand(name) is None
+    assert at_hand("a/b/only.txt") is None
+    only = put(files / "a/only.txt")
+    assert at_hand("a/b/only.txt") == only
+    put(files.parent / "coming.txt")
+    assert at_hand("coming.txt") is None
+    monkeypatch.delenv("IKAT_DATA")
+    assert data_folder() == home
+    put(files.parent / "a/b/c/d.txt")
+    assert at_hand(name) is None
+
+
+def test_a_file_is_the_published_one_by_its_checksum(files):
+    put(files / "memory/m.txt")
+    assert is_published("memory/m.txt")
+    put(files / "a/b/only.txt")
+    assert not is_published("a/b/only.txt")
+    blob = put(files / "a/b/c/d.txt", "what is up, doc?")
+    with pytest.warns(OtherDataWarning) as told:
+        assert not is_published("a/b/c/d.txt")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not is_published("a/b/c/d.txt")
+        assert data_file("a/b/c/d.txt") == blob
+    assert len(told) == 1
+    message = str(told[0].message)
+    assert "git:bd9dbf5aae1a3862dd1526723246b20206e5fc37 instead of git:12e7" in message
+    assert "download http://x/d in its place" in message
+
+
+def test_a_missing_file_is_named_with_what_to_do(files):
+    with pytest.raises(UsageError, match="no data file 'x'; there are a/b/c/d.txt, a/e/d.txt"):
+        data_file("x")
+    with pytest.raises(DataError, match="coming.txt isn't published yet"):
+        data_file("coming.txt")
+    with pytest.raises(DataError, match="there is no file a/e/d.txt in it; download http://x/e"):
+        data_file("a/e/d.txt")

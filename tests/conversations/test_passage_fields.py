@@ -3,6 +3,7 @@
 import gzip
 import json
 import warnings
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,12 @@ from hypothesis import strategies as st
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.irds import IrdsDataset
-from pyterrier_ikat.conversations.passage_fields import CollectionWarning, read_fields
+from pyterrier_ikat.conversations.passage_fields import (
+    CollectionWarning,
+    Unread,
+    joined,
+    read_fields,
+)
 
 FORMS = {
     # beir-cellar/beir, corpus.jsonl
@@ -285,3 +291,104 @@ def test_a_column_of_vectors_beside_the_text_is_told_as_unread():
     passages["vector"] = [np.array([0.5, 0.25])]
     passage, unread = read_fields(passages.to_dict("records")[0])
     assert (passage["text"], unread) == ("It is red.", ["vector"])
+
+
+FIELDS = [
+    # the item, its docno, text and address, and the names that nothing reads
+    ({"docno": "d", "id": "e", "text": "a"}, ("d", "a", ""), ["id"]),
+    ({"docno": None, "id": "e", "text": "a"}, ("e", "a", ""), []),
+    ({"_id": 7, "text": "a", "url": "u"}, ("7", "a", "u"), []),
+    ({"id": "d", "contents": "a", "text": "b"}, ("d", "a", ""), ["text"]),
+    ({"id": "d", "contents": "a", "text": "a"}, ("d", "a", ""), []),
+    ({"id": "d", "contents": None, "text": "b"}, ("d", "b", ""), []),
+    ({"doc_id": "d", "passage_id": 4, "passage_text": "a"}, ("d:4", "a", ""), []),
+    ({"doc_id": "d", "passage_id": 0, "text": "a"}, ("d:0", "a", ""), []),
+    ({"doc_id": "d", "text": "a"}, ("d", "a", ""), []),
+    ({"pid": "p", "docid": "d", "passage": "a", "spans": "(1)"}, ("p", "a", ""), []),
+    ({"docid": "d", "segment": "a", "start_char": 1, "end_char": 2}, ("d", "a", ""), []),
+    ({"id": "d", "title": " T ", "headings": "H", "body": " a "}, ("d", "T H a", ""), []),
+    ({"id": "d", "title": "T", "text": "T\na"}, ("d", "T\na", ""), []),
+    ({"id": "d", "title": None, "headings": "", "text": "a"}, ("d", "a", ""), []),
+    ({"id": "d", "text": "a", "url": None, "metadata": {"x": 1}}, ("d", "a", ""), []),
+    ({"id": "d", "text": "a", "x": [], "y": {}, "z": "", "w": None}, ("d", "a", ""), []),
+    ({"id": "d", "text": "a", "x": 0, "y": "d", "z": ["a"]}, ("d", "a", ""), ["x", "z"]),
+    ({"id": 7, "text": "a", "x": 7, "y": 1.5}, ("7", "a", ""), ["y"]),
+    ({"id": np.int64(7), "text": "a"}, ("7", "a", ""), []),
+    ({"headings": "H", "text": "a", "title": "T", "id": "d"}, ("d", "T H a", ""), []),
+    ({"id": "d", "body": "b", "text": "a"}, ("d", "a", ""), ["body"]),
+    ({"id": "d", "title": 5, "text": "a"}, ("d", "a", ""), ["title"]),
+    (
+        {"id": "d", "text": "tea for two", "x": "tea", "y": "u", "url": "u"},
+        ("d", "tea for two", "u"),
+        ["x"],
+    ),
+    ({"id": "d", "title": "T", "text": "\n T\na"}, ("d", "\n T\na", ""), []),
+    (MappingProxyType({"id": "d", "text": "a"}), ("d", "a", ""), []),
+]
+
+
+@pytest.mark.parametrize(("item", "passage", "unread"), FIELDS, ids=range(len(FIELDS)))
+def test_a_passage_is_read_from_any_known_fields(item, passage, unread):
+    docno, text, url = passage
+    assert read_fields(item) == ({"docno": docno, "text": text, "url": url}, unread)
+
+
+@pytest.mark.parametrize(
+    ("item", "part"),
+    [
+        ("x", "no passage id in the fields none"),
+        ({}, "no passage id in the fields none"),
+        ({"text": "a"}, "no passage id in the fields text$"),
+        ({"id": "a b", "text": "a"}, "'a b' is no text without white space"),
+        ({"id": "", "text": "a"}, "'' is no text"),
+        ({"id": True, "text": "a"}, "True is no text"),
+        ({"id": 1.5, "text": "a"}, "1.5 is no text"),
+        ({"id": "a\0b", "text": "a"}, "is no text"),
+        ({"id": "a\ud800", "text": "a"}, "is no text"),
+        ({"doc_id": "d", "passage_text": "a"}, "no passage id in the fields doc_id, passage_text$"),
+        ({"doc_id": "d", "passage_id": "", "passage_text": "a"}, "no passage id"),
+        ({"id": "d"}, "passage d has no text in the fields id"),
+        ({"id": "d", "text": None}, "passage d has no text in the fields id, text"),
+        ({"id": "d", "text": 5}, "passage d has no text"),
+        ({"id": "d", "text": "a", "url": 5}, "the url of passage d is no text"),
+        ({"id": "d", "text": "a", "url": 0}, "the url of passage d is no text"),
+    ],
+)
+def test_what_is_no_passage_is_refused(item, part):
+    with pytest.raises(ValueError, match=part):
+        read_fields(item)
+
+
+def test_a_text_of_a_frame_may_be_missing():
+    missing = {"id": "d", "text": float("nan"), "url": float("nan")}
+    assert read_fields(missing, may_be_empty=True)[0] == {"docno": "d", "text": "", "url": ""}
+    with pytest.raises(ValueError, match="passage d has no text"):
+        read_fields({"id": "d"}, may_be_empty=True)
+
+
+def test_a_title_is_not_repeated():
+    assert joined(["Mint", " "], "A herb.") == "Mint A herb."
+    assert joined([" Mint ", "Sage"], "Mint \n Sage\nA herb.") == "Mint \n Sage\nA herb."
+    assert joined(["Mint", "Sage"], "Mint\nA herb.") == "Mint Sage Mint\nA herb."
+    assert joined(["Mint"], " A herb. ") == "Mint A herb."
+    assert joined(["Mint"], "") == "Mint"
+
+
+def test_each_unread_field_is_told_once():
+    unread = Unread("a.jsonl")
+    found = [
+        ("line 1", []),
+        ("line 2", ["x"]),
+        ("line 3", ["x", "y", "z"]),
+        ("line 4", ["z"]),
+        ("line 5", ["w"]),
+        ("line 6", ["x", "z"]),
+    ]
+    with pytest.warns(CollectionWarning) as told:
+        [unread.tell(line, names) for line, names in found]
+    said = [str(warning.message).partition(";")[0] for warning in told]
+    assert said == [
+        "a.jsonl, line 2: nothing reads the field x",
+        "a.jsonl, line 3: nothing reads the fields y, z",
+        "a.jsonl, line 5: nothing reads the field w",
+    ]

@@ -10,10 +10,17 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_files import lines
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat import PassageFiles
-from pyterrier_ikat.conversations.passages import TextLoader, read_passages
+from pyterrier_ikat.conversations.passages import (
+    PassageFiles,
+    TextLoader,
+    collection_files,
+    fields_named,
+    read_passages,
+)
+from pyterrier_ikat.conversations.topics import CollectionWarning
 from pyterrier_ikat.errors import DataError, UsageError
 
 LINES = [
@@ -71,6 +78,40 @@ def test_a_file_that_was_cut_or_is_no_text_or_not_there_is_named(tmp_path, conte
         list(read_passages(path))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "places"),
+    [
+        ("a.jsonl", b'{"id": "1", "text": "a"}\n\n{"id": "2"}', "line 3: not a passage"),
+        ("a.json", b'[{"id": "1", "text": "a"}, {"id": "2"}]', "passage 2: not a passage"),
+        ("a.json", b'{"id": "1", "text": "a"}\n{"id": "2"}', "passage 2: not a passage"),
+        ("a.jsonl", b'{"id": "1", "text": "a"}\n\xff', "after line 0: can't be read"),
+        ("a.jsonl.gz", b"x", "after line 0: can't be read"),
+        ("a.jsonl.gz", gzip.compress(b'{"id": "1", "text": "a"}\n' * 9)[:-9], "can't be read"),
+        ("a.jsonl.bz2", bz2.compress(b"x")[:-3], "after line 0: can't be read"),
+        ("a.zip", b"x", "after line 0: can't be read"),
+        ("a.jsonl", b'{"id": "1", "text": "\\ud800"}', "line 1: not a passage"),
+        ("a.jsonl", b"[" * 100_000, "line 1: not a passage"),
+    ],
+    ids=[
+        "line of JSONL",
+        "list",
+        "lines in JSON",
+        "no UTF-8",
+        "no gzip",
+        "cut gzip",
+        "cut bzip2",
+        "no zip",
+        "half a character",
+        "too deep",
+    ],
+)
+def test_a_passage_that_cannot_be_read_is_named(tmp_path, name, content, places):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"{name}.*{places}"):
+        list(read_passages(path))
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".json"])
 @pytest.mark.parametrize("blank", ["", " \t"])
 def test_blank_lines_are_passed_over_and_counted(tmp_path, suffix, blank):
@@ -106,6 +147,68 @@ def test_files_of_a_folder_are_read_by_name_as_often_as_wanted(tmp_path):
         DataError, match=r"no passages \(\*.jsonl, \*.jsonl.gz, \*.jsonl.bz2\) there"
     ):
         PassageFiles(tmp_path / "empty")
+
+
+def test_the_passage_files_of_a_folder(tmp_path):
+    assert collection_files(tmp_path / "none") == []
+    for name in ("b.jsonl.gz", "a.jsonl", "c.json", "topics.jsonl", "topics.json", "x.txt"):
+        (tmp_path / name).write_text("")
+    with pytest.warns(CollectionWarning, match="c.json not read, beside a.jsonl: name the files"):
+        assert collection_files(tmp_path) == [tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"]
+    (tmp_path / "corpus.jsonl").write_text("")
+    assert collection_files(tmp_path) == [tmp_path / "corpus.jsonl"]
+    (tmp_path / "passages.jsonl.bz2").write_text("")
+    with pytest.raises(DataError, match="has corpus.jsonl and passages.jsonl.bz2: keep one"):
+        collection_files(tmp_path)
+    only = tmp_path / "only"
+    only.mkdir()
+    (only / "c.json").write_text("")
+    assert collection_files(only) == [only / "c.json"]
+
+
+def test_passage_files_may_be_a_folder_a_file_or_a_list(tmp_path):
+    for number in (2, 1):
+        (tmp_path / f"{number}.jsonl").write_text(lines(*[{"id": str(number), "text": "a"}]))
+    (tmp_path / "0.json").write_text(lines(*[{"id": "0", "text": "a"}] * 2))
+
+    def docnos(source):
+        return [passage["docno"] for passage in PassageFiles(source)]
+
+    with pytest.warns(CollectionWarning):
+        assert docnos(tmp_path) == ["1", "2"]
+    assert docnos(str(tmp_path / "0.json")) == ["0", "0"]
+    assert docnos([tmp_path / "2.jsonl", str(tmp_path / "0.json")]) == ["2", "0", "0"]
+    for source, part in (
+        ([], "the list of passage files is empty; give the folder"),
+        (tmp_path / "x.jsonl", "x.jsonl: no such file; give the folder"),
+        ([tmp_path / "1.jsonl", tmp_path], "no such file"),
+    ):
+        with pytest.raises(DataError, match=part):
+            PassageFiles(source)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(DataError, match=r"no passages \(\*.jsonl, .*\) there; give the folder"):
+        PassageFiles(empty)
+    (empty / "p.tsv.gz").write_text("")
+    with pytest.raises(DataError, match=r"there \(in Python, .*pd.read_csv\('p.tsv.gz', sep="):
+        PassageFiles(empty)
+    with pytest.raises(DataError, match="p.tsv.gz: passages are read from JSON; in Python"):
+        PassageFiles(empty / "p.tsv.gz")
+
+
+def test_each_file_of_a_list_is_checked_and_tables_are_told(tmp_path):
+    (tmp_path / "a.jsonl").write_text(LINES[0])
+    (tmp_path / "b.tsv").write_text("d\ttext")
+    with pytest.raises(DataError, match=r"b.tsv: passages are read from JSON; .*read_csv\('b.tsv'"):
+        PassageFiles([tmp_path / "a.jsonl", tmp_path / "b.tsv"])
+    with pytest.raises(DataError, match="^the list of passage files is empty; give the folder"):
+        PassageFiles([])
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    for name in ("a.txt", "b.csv", "c.parquet"):
+        (folder / name).write_text("")
+    with pytest.raises(DataError, match=r"there \(in Python, .*pd.read_csv\('b.csv'\)\); give"):
+        PassageFiles(folder)
 
 
 @pytest.fixture
@@ -145,8 +248,6 @@ def test_unknown_repeated_and_missing_passages_are_named(passages, tmp_path):
 
 
 TestTextLoader = pt.testing.transformer_test_class(lambda: TextLoader("passages.jsonl"))
-
-
 PASSAGES = [
     {"docno": "d1", "text": "Rooibos has no caffeine. It grows in South Africa.", "url": "u1"},
     {"docno": "d2", "text": "The tram is late. Coffee has caffeine.", "url": "u2"},
@@ -312,21 +413,6 @@ def test_half_a_character_is_refused_however_it_is_written(tmp_path):
     assert [passage["text"] for passage in read_passages(path)] == ["🍵"]
 
 
-def test_each_file_of_a_list_is_checked_and_tables_are_told(tmp_path):
-    (tmp_path / "a.jsonl").write_text(LINES[0])
-    (tmp_path / "b.tsv").write_text("d\ttext")
-    with pytest.raises(DataError, match=r"b.tsv: passages are read from JSON; .*read_csv\('b.tsv'"):
-        PassageFiles([tmp_path / "a.jsonl", tmp_path / "b.tsv"])
-    with pytest.raises(DataError, match="^the list of passage files is empty; give the folder"):
-        PassageFiles([])
-    folder = tmp_path / "tables"
-    folder.mkdir()
-    for name in ("a.txt", "b.csv", "c.parquet"):
-        (folder / name).write_text("")
-    with pytest.raises(DataError, match=r"there \(in Python, .*pd.read_csv\('b.csv'\)\); give"):
-        PassageFiles(folder)
-
-
 def test_a_loader_takes_its_fields_from_the_row_of_the_docno(tmp_path):
     path = tmp_path / "p.jsonl"
     path.write_text("\n".join(LINES[:2]))
@@ -335,6 +421,17 @@ def test_a_loader_takes_its_fields_from_the_row_of_the_docno(tmp_path):
     assert both.columns.tolist() == ["qid", "docno", "url", "text"]
     assert both["text"].tolist() == ["Thé ☕", "Rooibos.", "Thé ☕"]
     assert both["url"].tolist() == ["", "https://example.org/1", ""]
+
+
+def test_fields_are_named_by_a_star_a_name_or_a_list():
+    known = ["text", "url"]
+    assert fields_named("*", known) == ("text", "url")
+    assert fields_named("url", known) == ("url",)
+    assert fields_named(["url", "text"], known) == ("url", "text")
+    with pytest.raises(UsageError, match="no field 'a', 'b'; there are 'text', 'url'"):
+        fields_named(["a", "text", "b"], known)
+    with pytest.raises(UsageError, match="no field '\\*'; there are"):
+        fields_named(["*"], known)
 
 
 def test_docnos_that_differ_in_letter_case_are_two(tmp_path):

@@ -12,7 +12,9 @@ import requests
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import public_outputs
 from pyterrier_ikat.conversations.datasets import FewerTurnsWarning, read_turns
-from pyterrier_ikat.conversations.download import data_file
+from pyterrier_ikat.conversations.download import (
+    data_file,
+)
 from pyterrier_ikat.conversations.public_outputs import (
     OUTPUTS,
     QUERIES,
@@ -549,3 +551,20 @@ def test_turns_that_an_output_lacks_name_those_to_give():
     lacks_all = has_no.replace("2 of the 3 turns (1_2,", "3 of the 3 turns (1_1, 1_2,")
     assert message(part, {"9_9"}) == f"{lacks_all} a part: {of_2023}"
     part.check_turns({"1_1"}, {"1_1", "1_2"})
+
+
+def test_an_output_needs_all_turns_of_a_run():
+    output = Output("x", "cfda-2025", [], "two turns", "some")
+    output.check_turns({"a"}, {"a", "b"})
+    with pytest.raises(
+        UsageError,
+        match=r"recorded:x .* of 1 of the 2 turns \(b\), but of two turns: give turns='some'",
+    ):
+        output.check_turns({"b", "a"}, {"a"})
+    with pytest.raises(UsageError, match="give a dataset of 2023"):
+        output.check_turns({"b"}, {"a"})
+    with pytest.raises(UsageError, match="give a dataset of 2023"):
+        Output("x", "cfda-2025", [], "two turns").check_turns({"a", "b"}, {"a"})
+    assert read_parts("A: b: c\nD") == {"A": "b: c", "D": ""}
+    assert "cite " in origin_of("cfda-2025")
+    assert json.dumps(origin_of("cfda-2025")).startswith('"from https://github.com/gyeozai/')

@@ -4,13 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pyterrier_ikat.conversations import merge_qrels, read_qrels, write_qrels
 from pyterrier_ikat.conversations.qrels import (
     check_qrels,
     judge_of,
     judgements_in,
+    merge_qrels,
     note_of,
+    read_qrels,
     write_judge,
+    write_qrels,
 )
 from pyterrier_ikat.errors import DataError, UsageError
 
@@ -59,6 +61,9 @@ def test_the_official_label_counts_where_nothing_is_said():
         merge_qrels(official, new, "mean")
 
 
+QRELS = pd.DataFrame({"qid": ["b", "a", "b"], "docno": ["y", "x", "x"], "label": [1, 0, 2]})
+
+
 def test_merging_keeps_the_official_label_or_takes_the_new_one():
     official = judged(("1_1", "a", 3), ("1_1", "b", 0))
     new = judged(("1_1", "c", 2), ("1_1", "b", 4))
@@ -78,6 +83,34 @@ def test_merging_keeps_the_official_label_or_takes_the_new_one():
         merge_qrels(official, pd.concat([new, new]))
 
 
+def test_judgements_are_merged_written_and_read(tmp_path):
+    new = pd.DataFrame({"qid": ["a", "b"], "docno": ["z", "x"], "label": ["4", 3.0]})
+    merged = merge_qrels(QRELS, new)
+    assert merged.values.tolist() == [["b", "y", 1], ["a", "x", 0], ["b", "x", 2], ["a", "z", 4]]
+    assert merge_qrels(QRELS, new, "new")["label"].tolist() == [1, 0, 3, 4]
+    with pytest.raises(UsageError, match="rule"):
+        merge_qrels(QRELS, new, "mean")
+    with pytest.raises(DataError, match="the new qrels hold no judgement"):
+        merge_qrels(QRELS, QRELS[:0])
+    with pytest.raises(DataError, match="the official qrels have no column label"):
+        merge_qrels(QRELS.drop(columns="label"), new)
+    path = tmp_path / "q.txt"
+    write_qrels(QRELS, path)
+    assert path.read_text() == "b 0 y 1\na 0 x 0\nb 0 x 2\n"
+    assert read_qrels(path).to_dict("list") == QRELS.to_dict("list")
+    assert read_qrels(path)["label"].dtype == np.int64
+    assert (note_of(path), judge_of(path)) == ({}, None)
+    write_judge(path, "m", "umbrela", filled="yes")
+    assert note_of(path) == {"judged_by": "m", "style": "umbrela", "filled": "yes"}
+    assert judge_of(path) == "m/umbrela"
+    write_judge(path, "m", "one-shot")
+    assert judge_of(path) == "m"
+    for name in ("qid", "docno"):
+        for wrong in ("a b", ""):
+            with pytest.raises(DataError, match=f"the {name} '{wrong}' is empty or holds white"):
+                write_qrels(QRELS.assign(**{name: ["v", "w", wrong]}), path)
+
+
 @pytest.mark.parametrize(
     ("qrels", "message"),
     [
@@ -95,9 +128,41 @@ def test_what_is_no_judgement_is_named(qrels, message):
         check_qrels(qrels)
 
 
+@pytest.mark.parametrize(
+    ("qrels", "part"),
+    [
+        (QRELS.drop(columns=["qid", "label"]), "mine have no column qid, label: give a frame"),
+        (QRELS[:0], "mine hold no judgement"),
+        (QRELS.assign(label=[1, None, 2]), "mine: turn a, passage x: the label is nan"),
+        (QRELS.assign(label=[1, 2, 12345]), "turn b, passage x: the label is 12345"),
+        (QRELS.assign(docno="x"), "mine judge turn b, passage x twice"),
+        (QRELS.assign(qid=[1, 2, 3]), "mine: the qid 1 is not a text"),
+    ],
+    ids=range(6),
+)
+def test_judgements_that_are_none_are_named(qrels, part):
+    for check in (judgements_in, check_qrels):
+        with pytest.raises(DataError, match=part):
+            check(qrels, "mine")
+
+
+def test_the_first_pair_that_is_judged_twice_is_named():
+    qrels = judged(("1_1", "a", 1), ("1_1", "b", 1), ("1_1", "a", 2), ("1_1", "b", 1))
+    with pytest.raises(DataError, match="^the qrels judge turn 1_1, passage a twice: keep one"):
+        check_qrels(qrels)
+
+
 @pytest.mark.parametrize("given", ["qrels.txt", None, {"qid": []}])
 def test_what_is_no_frame_is_refused(given):
     with pytest.raises(UsageError, match="mine are"):
+        judgements_in(given, "mine")
+
+
+@pytest.mark.parametrize(
+    ("given", "part"), [("q.txt", "mine are 'q.txt'"), ([], "mine are a list")]
+)
+def test_judgements_are_a_frame(given, part):
+    with pytest.raises(UsageError, match=part):
         judgements_in(given, "mine")
 
 
@@ -161,9 +226,3 @@ def test_a_file_beside_qrels_that_is_no_note_is_named(tmp_path, read, content, p
     (tmp_path / "qrels.txt.json").write_text(content)
     with pytest.raises(DataError, match=f"qrels.txt.json.* {problem}.*: mend it, or remove it"):
         read(tmp_path / "qrels.txt")
-
-
-def test_the_first_pair_that_is_judged_twice_is_named():
-    qrels = judged(("1_1", "a", 1), ("1_1", "b", 1), ("1_1", "a", 2), ("1_1", "b", 1))
-    with pytest.raises(DataError, match="^the qrels judge turn 1_1, passage a twice: keep one"):
-        check_qrels(qrels)

@@ -2,11 +2,11 @@
 
 import copy
 import json
-from itertools import cycle
 
 import pytest
+from small_files import lines, numbers_of, said
 
-from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.conversations.topic_files import read_topics
 from pyterrier_ikat.conversations.topics import CollectionWarning, Conversation, TopicTurn
 from pyterrier_ikat.errors import DataError
 
@@ -223,16 +223,9 @@ TREE_TURNS = [
 TREE = [{"number": 133, "turn": TREE_TURNS}]
 
 
-def messages(*texts):
-    chat = []
-    for text, role in zip(texts, cycle(["user", "assistant"]), strict=False):
-        chat.append({"role": role, "content": text})
-    return chat
-
-
 def test_turns_in_a_line_have_the_earlier_ones_as_history(write):
     (chat,) = read_topics(write(LINE))
-    assert chat.histories() == [[], messages("Which tea has no caffeine?", "Rooibos has none.")]
+    assert chat.histories() == [[], said("Which tea has no caffeine?", "Rooibos has none.")]
     assert [
         (chat.qid(turn), turn.turn_id, turn.resolved, turn.automatic, turn.passages)
         for turn in chat.turns
@@ -246,9 +239,9 @@ def test_a_turn_of_a_tree_has_the_path_above_it_as_its_history(write):
     (chat,) = read_topics(write(TREE))
     assert chat.histories() == [
         [],
-        messages("Make soap?", "Use lye."),
-        messages("Make soap?", "Use lye.", "And lotion?", "Which lotion?"),
-        messages("Make soap?", "Use lye."),
+        said("Make soap?", "Use lye."),
+        said("Make soap?", "Use lye.", "And lotion?", "Which lotion?"),
+        said("Make soap?", "Use lye."),
     ]
     assert [
         (chat.qid(turn), turn.turn_id, turn.resolved, turn.response, turn.passages)
@@ -302,7 +295,7 @@ def test_a_tree_may_have_numbers_and_messages_of_the_user_alone(write):
         | {"provenance": None},
     ]
     (chat,) = read_topics(write([{"number": 133, "turn": turns}]))
-    assert chat.histories() == [[], messages("Soap?"), messages("Soap?", "Use oil.")]
+    assert chat.histories() == [[], said("Soap?"), said("Soap?", "Use oil.")]
     assert [(chat.qid(turn), turn.response, turn.passages) for turn in chat.turns] == [
         ("133_1", "Use oil.", ()),
         ("133_2", "", ()),
@@ -314,3 +307,188 @@ def test_a_tree_that_is_a_circle_comes_to_an_end(write):
     turns = [user("1", "Soap?", "2"), system("2", "Use lye.", "1")]
     (chat,) = read_topics(write([{"number": 133, "turn": turns}]))
     assert [turn.utterance for turn in chat.turns] == ["Soap?"]
+
+
+# Own lines and turns of CAsT
+
+ASK = {"role": "user", "content": "Which tea?"}
+SAY = {"role": "assistant", "content": "Mint."}
+MORE = {"role": "user", "content": "And now?"}
+
+
+def line(qid, messages=(ASK,), **more):
+    return {"qid": qid, "messages": list(messages), **more}
+
+
+def turn(number, text, qid, history=(), **more):
+    return TopicTurn(number, text, more.pop("response", ""), qid=qid, history=history, **more)
+
+
+def test_own_lines_are_turns_of_conversations(write):
+    path = write(
+        "\n"
+        + lines(
+            line("a_1", resolved="Which is best?", answer="Mint.", answerability="partial"),
+            line("a_7", [ASK, SAY, MORE]),
+            line("a_8", ptkb={"2": "I run."}),
+            line("a_9", ptkb=["I run."]),
+            line(5, [ASK, SAY, MORE]),
+            line("a_x", ptkb=[]),
+            line("b_c_3"),
+        ),
+        "turns.jsonl",
+    )
+    first = turn(
+        1, "Which tea?", "a_1", response="Mint.", resolved="Which is best?", answerability="partial"
+    )
+    assert read_topics(path) == [
+        Conversation("a", turns=(first, turn(7, "And now?", "a_7", (ASK, SAY)))),
+        Conversation("a", ptkb={"2": "I run."}, turns=(turn(8, "Which tea?", "a_8"),)),
+        Conversation("a", ptkb={"1": "I run."}, turns=(turn(9, "Which tea?", "a_9"),)),
+        Conversation("5", turns=(turn(2, "And now?", "5", (ASK, SAY)),)),
+        Conversation("a_x", turns=(turn(1, "Which tea?", "a_x"),)),
+        Conversation("b_c", turns=(turn(3, "Which tea?", "b_c_3"),)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "part"),
+    [
+        ([], r"an object is expected, found \[\]"),
+        (line("a 1"), 'the name "a 1" can\'t be part of a qid'),
+        (line(""), 'the name "" can\'t'),
+        (line(True), "qid is true, not a text or a whole number"),
+        ({"messages": [ASK]}, "qid is missing"),
+        ({"qid": "a"}, "messages is missing"),
+        (line("a", []), "the last of the messages is not a question"),
+        (line("a", [ASK, SAY]), "the last of the messages is not a question"),
+        (line("a", [{**ASK, "content": " "}]), "the last of the messages is not a question"),
+        (
+            line("a", [{**ASK, "role": "bot"}]),
+            'message 1: the role is "bot", not user or assistant',
+        ),
+        (line("a", [ASK, {"role": "user"}]), "message 2: content is missing"),
+        ({"qid": "a", "messages": "Tea?"}, 'messages is "Tea\\?", not a list'),
+        (line("a", answer=5), "answer is 5, not a text"),
+        (line("a", answerability="yes"), 'answerability is "yes": give one of answerable, partial'),
+        (line("a", ptkb="I run."), 'ptkb is "I run.", not an object'),
+        (line("a", ptkb=[5]), "1 is 5, not a text"),
+    ],
+)
+def test_a_line_that_is_no_turn_is_named_by_its_number(write, item, part):
+    path = write(lines(line("first")) + "\n" + lines(item), "turns.jsonl")
+    with pytest.raises(DataError, match=f"turns.jsonl, line 3: not of the form.*{part}"):
+        read_topics(path)
+
+
+def test_a_turn_that_occurs_again_is_named(write):
+    with pytest.raises(DataError, match=r"line 2: .*a_1 was there before"):
+        read_topics(write(lines(line("a_1"), line("a_1")), "turns.jsonl"))
+
+
+def test_a_turn_that_occurs_again_later_is_named(write):
+    with pytest.raises(DataError, match=r"line 3: .*a_1 was there before"):
+        read_topics(write(lines(line("a_1"), line("b_1"), line("a_1")), "turns.jsonl"))
+
+
+def test_fields_that_nothing_reads_are_told_once_each(write):
+    items = [line("a_1", note=1), line("a_2", note=1, more=2), line("a_3")]
+    with pytest.warns(CollectionWarning) as told:
+        read_topics(write(lines(*items), "turns.jsonl"))
+    said = [str(warning.message) for warning in told]
+    assert len(said) == 2
+    assert "line 1, line 2: nothing reads the field 'note'" in said[0]
+    assert "line 2: nothing reads the field 'more'" in said[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "part"),
+    [
+        ("[", "a.json", "a.json: can't be read as JSON"),
+        ('{"a": 1}\n[', "a.jsonl", "a.jsonl, line 2: can't be read as JSON"),
+        ("{}", "a.json", "no array of conversations"),
+        ("5", "a.json", "no array of conversations"),
+        ("[]", "a.json", "nothing in it; mend it"),
+        ("\n \n", "a.jsonl", "nothing in it; a line is"),
+        ('["\\ud800"]', "a.json", "can't be read as JSON"),
+    ],
+)
+def test_a_file_that_is_no_json_is_named(write, content, name, part):
+    with pytest.raises(DataError, match=part):
+        read_topics(
+            write(
+                content if name == "a.json" else content.replace('{"a": 1}', lines(line("x"))[:-1]),
+                name,
+            )
+        )
+
+
+def test_a_file_with_a_byte_order_mark_is_read(write):
+    assert read_topics(write("\ufeff" + lines(line("a")), "turns.jsonl"))[0].number == "a"
+    with pytest.raises(DataError, match="can't be read as JSON"):
+        read_topics(write([], "a.json").with_name("other.json"))
+
+
+def test_numbers_of_turns_are_at_the_end_of_their_ids(write):
+    ids = ("a_12", "a_1x", "a_b_3", "a_", "1_1234567890")
+    chats = read_topics(write(lines(*map(line, ids)), "turns.jsonl"))
+    assert numbers_of(chats) == [
+        ("a", 12, "a_12"),
+        ("a_1x", 1, "a_1x"),
+        ("a_b", 3, "a_b_3"),
+        ("a_", 1, "a_"),
+        ("1_1234567890", 1, "1_1234567890"),
+    ]
+
+
+def test_a_line_may_have_signs_that_end_a_line_elsewhere(write):
+    question = {"role": "user", "content": "a\u2028b\x85c"}
+    text = json.dumps({"qid": "a_1", "messages": [question]}, ensure_ascii=False)
+    (chat,) = read_topics(write(f"{text}\n", "turns.jsonl"))
+    assert chat.turns[0].utterance == "a\u2028b\x85c"
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000], ids=["no UTF-8", "too deep"])
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_a_file_that_no_reader_can_read_is_named(tmp_path, content, name):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=f"^{tmp_path / name}.*can't be read as JSON .*cut short"):
+        read_topics(tmp_path / name)
+
+
+def cast_turn(number, **more):
+    return {"number": number, "raw_utterance": f"u{number}", **more}
+
+
+def test_cast_turns_have_their_fields_of_all_years(write):
+    topic = {
+        "number": 81,
+        "title": "Tea",
+        "turn": [
+            cast_turn(1, manual_canonical_result_id="m", automatic_canonical_result_id="a"),
+            cast_turn("2", canonical_result_id="c", manual_canonical_result_id="m", passage="P"),
+            {
+                "number": 7,
+                "utterance": "u7",
+                "manual_rewritten_utterance": "r7",
+                "automatic_rewritten_utterance": "s7",
+            },
+        ],
+    }
+    assert read_topics(write([topic])) == [
+        Conversation(
+            "81",
+            "Tea",
+            turns=(
+                TopicTurn(1, "u1", "", qid="81_1", passages=("m",)),
+                TopicTurn(2, "u2", "P", qid="81_2", passages=("c",)),
+                TopicTurn(7, "u7", "", "r7", qid="81_7", automatic="s7"),
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize("turns", [[], [cast_turn(1), cast_turn(1)]])
+def test_a_cast_topic_has_each_turn_once(write, turns):
+    with pytest.raises(DataError, match="topic 81 has no turns, or one of them twice"):
+        read_topics(write([{"number": 81, "turn": turns}]))

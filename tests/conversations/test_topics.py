@@ -1,24 +1,25 @@
-"""Turns and judgements as frames: of conversations, of one's own chats, of the released files."""
+"""Turns and judgements as frames: of conversations, of lines, of the released files."""
 
 import json
 from dataclasses import replace
-from itertools import cycle
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_files import CHAT, said
 
-from pyterrier_ikat.conversations import conversation, read_topics
+from pyterrier_ikat.conversations import read_topics
 from pyterrier_ikat.conversations.frame import (
     column,
+    conversation,
     personas,
-    question_column,
     values,
-    with_query,
 )
-from pyterrier_ikat.conversations.qrels import read_qrels
+from pyterrier_ikat.conversations.qrels import (
+    read_qrels,
+)
 from pyterrier_ikat.conversations.topics import (
     Conversation,
     TopicTurn,
@@ -28,7 +29,7 @@ from pyterrier_ikat.conversations.topics import (
     topics_frame,
     with_automatic,
 )
-from pyterrier_ikat.errors import DataError, UsageError
+from pyterrier_ikat.errors import DataError
 
 PTKB = {"1": "I avoid caffeine.", "2": "I like mint."}
 TEA = Conversation(
@@ -45,16 +46,6 @@ TEA = Conversation(
 )
 BUS = Conversation("9-2", "Bus", {}, (TopicTurn(1, "When?", "At nine."),))
 AUTOMATIC = ["qid", "query", "qutterance", "qhistory", "qptkb", "qconversation", "qturn"]
-
-
-def said(*texts):
-    messages = []
-    for text, role in zip(texts, cycle(["user", "assistant"]), strict=False):
-        messages.append({"role": role, "content": text})
-    return messages
-
-
-CHAT = said("Which tea?", "Rooibos.", "And for sleep?")
 
 
 def test_one_row_a_turn_with_the_history_before_it():
@@ -127,69 +118,6 @@ def test_a_row_knows_nothing_of_its_own_answer_or_later(sizes):
         shown = json.dumps(row)
         for secret in (f"a {c} {t}.", f"r {c} ", "title", f"p{c}-"):
             assert secret not in shown
-
-
-# Chats of one's own
-
-
-def test_a_chat_becomes_one_turn():
-    row = conversation(CHAT, ["I avoid caffeine.", "I like mint."], number="mine").to_dict(
-        "records"
-    )
-    wanted = {
-        "qid": "mine_2",
-        "query": "And for sleep?",
-        "qutterance": "And for sleep?",
-        "qhistory": CHAT[:2],
-        "qptkb": PTKB,
-    }
-    assert row == [wanted | {"qconversation": "mine", "qturn": 2}]
-    every = conversation(
-        [*CHAT, *said("", "Chamomile.")[1:]], ["I avoid caffeine."], every_turn=True
-    )
-    assert every[["qid", "query", "qturn"]].values.tolist() == [
-        ["chat_1", "Which tea?", 1],
-        ["chat_2", "And for sleep?", 2],
-    ]
-    assert every["qhistory"].tolist() == [[], CHAT[:2]]
-    assert every.tail(1).to_dict("list") == conversation(CHAT, ["I avoid caffeine."]).to_dict(
-        "list"
-    )
-
-
-@pytest.mark.parametrize(
-    ("messages", "part"),
-    [
-        ([], "ends with a message of the user"),
-        (CHAT[:2], "ends with a message of the user"),
-        ([{"role": "system", "content": "x"}], "message 1 of the conversation"),
-        ([*CHAT, {"role": "user"}], "message 4 of the conversation"),
-        ([{"role": "user", "content": None}], "message 1"),
-    ],
-)
-def test_a_bad_chat_is_named(messages, part):
-    for every_turn in (False, messages == CHAT[:2]):
-        with pytest.raises(UsageError, match=part):
-            conversation(messages[every_turn:], every_turn=every_turn)
-
-
-def test_a_new_query_pushes_the_old_and_drops_what_came_of_it():
-    frame = pd.DataFrame(
-        {
-            "qid": ["1"],
-            "query": ["old"],
-            "query_0": ["older"],
-            "query_toks": [{"old": 1}],
-            "query_vec": [0],
-        },
-        index=[3],
-    )
-    new = with_query(frame, ["new"])
-    assert new.to_dict("records") == [
-        {"qid": "1", "query": "new", "query_0": "old", "query_1": "older"}
-    ]
-    assert new.index.tolist() == [3]
-    assert frame["query"].tolist() == ["old"]
 
 
 def test_turns_read_from_a_parquet_file_are_those_written():
@@ -322,17 +250,6 @@ def test_ptkb_qrels_judge_the_whole_ptkb_of_every_listed_turn(ikat_data):
     )
 
 
-def test_two_statements_of_one_id_are_refused():
-    with pytest.raises(UsageError, match="two statements have the id 1"):
-        conversation(CHAT, {"1": "I like mint.", 1: "I avoid caffeine."})
-
-
-def test_the_question_is_the_oldest_of_pushed_queries():
-    rewritten = with_query(with_query(conversation(CHAT).drop(columns="qutterance"), ["b"]), ["c"])
-    assert question_column(rewritten) == "query_1"
-    assert rewritten["query_1"].tolist() == ["And for sleep?"]
-
-
 TWO_TURNS = Conversation(
     "9-1",
     ptkb={"1": "I am vegan.", "2": "I smoke."},
@@ -399,3 +316,51 @@ def test_a_blank_rewrite_is_none_in_a_history():
     turns = (TopicTurn(1, "Tea?", "", resolved=" \n"), TopicTurn(2, "Rye?", "", resolved="Which?"))
     histories = Conversation("1", turns=(*turns, TopicTurn(3, "So?", ""))).histories(resolved=True)
     assert [message["content"] for message in histories[2]] == ["Tea?", "Which?"]
+
+
+FIRST_TURN = TopicTurn(1, "Tea?", "Mint.", "Which tea?", ("2",), ("d2", "d1"), automatic="Tea now?")
+SECOND_TURN = TopicTurn(2, "And now?", "", " ", qid="own", answerability="partial")
+LAST_TURN = TopicTurn(3, "Bye?", "Bye.", history=({"role": "user", "content": "Hi"},))
+CHATS = [
+    Conversation("9", "T", {"1": "a", "2": "b"}, (FIRST_TURN, SECOND_TURN, LAST_TURN)),
+    Conversation("8"),
+]
+
+
+def test_the_frames_of_conversations_have_their_fields():
+    frame = topics_frame(CHATS, manual=True)
+    past = [{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": "Mint."}]
+    assert frame.to_dict("list") == {
+        "qid": ["9_1", "own", "9_3"],
+        "query": ["Tea?", "And now?", "Bye?"],
+        "qutterance": ["Tea?", "And now?", "Bye?"],
+        "qhistory": [[], past, [{"role": "user", "content": "Hi"}]],
+        "qptkb": [{"1": "a", "2": "b"}] * 3,
+        "qconversation": ["9"] * 3,
+        "qturn": [1, 2, 3],
+        "qresolved": ["Which tea?", "And now?", "Bye?"],
+        "qgoldptkb": [["2"], [], []],
+    }
+    assert topics_frame(CHATS).columns.tolist() == frame.columns.tolist()[:7]
+    resolved = CHATS[0].histories(resolved=True)
+    assert [message["content"] for message in resolved[1]] == ["Which tea?", "Mint."]
+    automatic = with_automatic(topics_frame(CHATS), CHATS)
+    assert automatic["query"].tolist() == ["Tea now?", "And now?", "Bye?"]
+    assert automatic["qrewrite"].tolist() == automatic["query"].tolist()
+    assert automatic["query_0"].tolist() == ["Tea?", "And now?", "Bye?"]
+    assert answers_frame(CHATS).to_dict("list") == {
+        "qid": ["9_1", "own", "9_3"],
+        "gold_answer": ["Mint.", "", "Bye."],
+        "gold_answerability": ["", "partial", ""],
+    }
+    assert answers_frame([Conversation("9", turns=(FIRST_TURN,))]).columns.tolist() == [
+        "qid",
+        "gold_answer",
+    ]
+    assert provenance_qrels(CHATS).values.tolist() == [["9_1", "d2", 1], ["9_1", "d1", 1]]
+    assert ptkb_qrels(CHATS).values.tolist()[:3] == [
+        ["9_1", "1", 0],
+        ["9_1", "2", 1],
+        ["own", "1", 0],
+    ]
+    assert len(ptkb_qrels(CHATS)) == 6

@@ -32,7 +32,6 @@ LETTERS = {
     "d": "underspecified",
     "-": "",
 }
-
 TAKEN = {"A": "answer", "Q": "ask", "N": "abstain", "-": None}
 
 

@@ -13,7 +13,6 @@ from pyterrier_ikat.evaluation.decisions import (
 )
 
 LYON, VEGAN, DOG = "I live in Lyon.", "I am vegan.", "I own a dog."
-
 LABELS = pd.DataFrame(
     {
         "qid": ["a_1", "a_2", "a_3"],

@@ -24,7 +24,6 @@ from pyterrier_ikat.evaluation.decisions import (
 )
 
 RANKING = ["nDCG@3", "P(rel=1)@3", "R(rel=1)@3"]
-
 SET = ["SetP(rel=1)", "SetR(rel=1)", "SetF(rel=1)"]
 
 

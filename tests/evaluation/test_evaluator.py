@@ -161,23 +161,6 @@ def test_scores_of_rankings_are_checked_run_by_run():
         turn_scores([("a", {"1_1": {"C": 1.0}})], evaluator)
 
 
-def test_a_session_counts_by_its_best_turn_and_label():
-    judged = {"q": {"D1:1": 0, "D1:2": 1, "D2": 0, "D3:1:4": 1}}
-    evaluator = Evaluator(judged, as_measures(["P@1 by session", "P@2 by session", "P@1"]))
-    found = evaluator.per_turn("x", {"q": {"D2": 2.0, "D1:1": 3.0, "D1:2": 1.0, "D3:1:9": 2.5}})
-    assert found["P(rel=1)@1 by session"] == [1.0]  # D1, D3:1, D2
-    assert found["P(rel=1)@2 by session"] == [1.0]
-    assert found["P(rel=1)@1"] == [0.0]
-
-
-def test_sessions_have_whole_names_and_scores_below_0():
-    """By hand: D1 (relevant), D3:2, D2, D4, D3:1 (relevant): (1/1 + 2/5) / 2; and 1/5 by turns."""
-    judged = {"q": {"D1:1": 0, "D1:2": 1, "D3:1:4": 1, "D2": 0, "D4": 0}}
-    ranking = {"q": {"D1:1": -1.0, "D3:2:9": -2.0, "D2": -3.0, "D4": -4.0, "D3:1:4": -5.0}}
-    scores = Evaluator(judged, as_measures("AP by session, RR")).per_turn("x", ranking)
-    assert scores == {"AP(rel=1) by session": [pytest.approx(0.7)], "RR(rel=1)": [0.2]}
-
-
 SCORES = {
     "a": {"P(rel=1)@1": [0.0, 0.5, 1.0, 0.5, 0.0, 0.0], "NumRet": [1.0] * 6},
     "b": {"P(rel=1)@1": [1.0, 0.5, 0.5, 0.5, 1.0, 1.0], "NumRet": [2.0, 1, 3, 1, 2, 2]},
@@ -231,77 +214,10 @@ def test_a_silent_run_is_compared_but_not_tested():
         assert math.isnan(row["RR(rel=1) low"]) is bool(silent)
 
 
-def test_the_oracle_takes_the_first_of_equal_runs():
-    scores = {
-        "a": {"RR(rel=1)": [0.5, 0.0], "P(rel=1)@1": [0.0, 0.0]},
-        "b": {"RR(rel=1)": [0.5, 1.0], "P(rel=1)@1": [1.0, 1.0]},
-    }
-    row = oracle_row(scores, as_measures("RR, P@1"))
-    assert row == {"name": "oracle", "RR(rel=1)": 0.75, "P(rel=1)@1": 0.5, "turns": 2}
-    with pytest.raises(UsageError, match="a run is named oracle"):
-        oracle_row({**scores, "oracle": scores["a"]}, [RR])
-    assert aggregated(NumRet, [1.0, 2.0]) == 3.0
-    assert aggregated(AP, [1.0, 2.0]) == 1.5
-    assert aggregated(NumQ, [1.0, 1.0]) == 2.0
-
-
-class Named:
-    def __init__(self, **fields):
-        vars(self).update(fields)
-
-
-def test_runs_are_named_by_their_paths_folders_and_submissions(tmp_path, monkeypatch):
-    (tmp_path / "a.b").mkdir()
-    monkeypatch.chdir(tmp_path / "a.b")
-    submission = Named(run_id="mine")
-    log = Named(folder=tmp_path / "a.b")
-    found = name_runs(("x/one.v1.trec", Path("x/two.trec"), submission, log))
-    assert found == {
-        "one.v1": Path("x/one.v1.trec"),
-        "two": Path("x/two.trec"),
-        "mine": submission,
-        "a.b": log,
-    }
-    assert name_runs(".") == {"a.b": Path(".")}
-    assert name_runs(Named(path=str(tmp_path / "a.b"))).keys() == {"a.b"}
-    assert name_runs({1: "x.trec"}) == {"1": Path("x.trec")}
-    number = Named(run_id=5)
-    assert name_runs(number, "run") == {"run": number}
-    for runs in ([number], {"": "x.trec"}, [number, "a.trec"]):
-        with pytest.raises(UsageError, match="the runs are frames without names"):
-            name_runs(runs)
-    for runs in ([], {}, ()):
-        with pytest.raises(UsageError, match="there is no run: give at least one"):
-            name_runs(runs)
-    with pytest.raises(UsageError, match="two runs are named b: give each its name"):
-        name_runs(["x/a.trec", "x/b.trec", "y/b.trec", "y/c.trec"])
-
-
-def test_a_baseline_is_a_run_by_name():
-    check_baseline(["a"], None)
-    check_baseline(["a"], "a")
-    for baseline in ("", "b"):
-        with pytest.raises(
-            UsageError, match=f"the baseline '{baseline}' is not one of the systems"
-        ):
-            check_baseline(["a", "c"], baseline, "systems")
-    with pytest.raises(UsageError, match="there is no run"):
-        check_baseline([], None)
-
-
-def test_repeats_are_grouped_by_whole_names():
-    assert grouped(["v1.2", "v1.3", "v1.2.repeat-2"]) == {
-        "v1.2": ["v1.2", "v1.2.repeat-2"],
-        "v1.3": ["v1.3"],
-    }
-    names = ["a", "a.repeat-2", "b.repeat-10", "c.repeat-0", "d.repeat-2x", ".repeat-2"]
-    assert grouped(names) == {
-        "a": ["a", "a.repeat-2"],
-        "b": ["b.repeat-10"],
-        "c.repeat-0": ["c.repeat-0"],
-        "d.repeat-2x": ["d.repeat-2x"],
-        ".repeat-2": [".repeat-2"],
-    }
+def test_no_test_rejects_nothing():
+    assert bonferroni([]) == ([], [])
+    rejected, corrected = bonferroni([0.016, 0.017, 0.9])
+    assert (rejected, corrected) == ([True, False, False], pytest.approx([0.048, 0.051, 1.0]))
 
 
 def test_names_with_a_hyphen_are_refused_if_they_hide_a_turn():
@@ -383,6 +299,20 @@ def test_the_oracles_other_measures_are_of_the_run_it_takes():
     assert table.loc["oracle"].tolist() == [1.0, 0.0, 1]
 
 
+def test_the_oracle_takes_the_first_of_equal_runs():
+    scores = {
+        "a": {"RR(rel=1)": [0.5, 0.0], "P(rel=1)@1": [0.0, 0.0]},
+        "b": {"RR(rel=1)": [0.5, 1.0], "P(rel=1)@1": [1.0, 1.0]},
+    }
+    row = oracle_row(scores, as_measures("RR, P@1"))
+    assert row == {"name": "oracle", "RR(rel=1)": 0.75, "P(rel=1)@1": 0.5, "turns": 2}
+    with pytest.raises(UsageError, match="a run is named oracle"):
+        oracle_row({**scores, "oracle": scores["a"]}, [RR])
+    assert aggregated(NumRet, [1.0, 2.0]) == 3.0
+    assert aggregated(AP, [1.0, 2.0]) == 1.5
+    assert aggregated(NumQ, [1.0, 1.0]) == 2.0
+
+
 def test_measures_by_session_take_the_best_turn_of_each_session():
     qrels = pd.DataFrame(
         {"qid": ["t", "t", "u"], "docno": ["D1:1", "D2:7", "D1:1"], "label": [1, 2, 1]}
@@ -416,13 +346,24 @@ def test_a_session_has_the_place_and_label_of_its_best_turn():
     assert scores.drop(columns="qid").values.tolist() == [[1.0, 0.0]]
 
 
+def test_a_session_counts_by_its_best_turn_and_label():
+    judged = {"q": {"D1:1": 0, "D1:2": 1, "D2": 0, "D3:1:4": 1}}
+    evaluator = Evaluator(judged, as_measures(["P@1 by session", "P@2 by session", "P@1"]))
+    found = evaluator.per_turn("x", {"q": {"D2": 2.0, "D1:1": 3.0, "D1:2": 1.0, "D3:1:9": 2.5}})
+    assert found["P(rel=1)@1 by session"] == [1.0]  # D1, D3:1, D2
+    assert found["P(rel=1)@2 by session"] == [1.0]
+    assert found["P(rel=1)@1"] == [0.0]
+
+
+def test_sessions_have_whole_names_and_scores_below_0():
+    """By hand: D1 (relevant), D3:2, D2, D4, D3:1 (relevant): (1/1 + 2/5) / 2; and 1/5 by turns."""
+    judged = {"q": {"D1:1": 0, "D1:2": 1, "D3:1:4": 1, "D2": 0, "D4": 0}}
+    ranking = {"q": {"D1:1": -1.0, "D3:2:9": -2.0, "D2": -3.0, "D4": -4.0, "D3:1:4": -5.0}}
+    scores = Evaluator(judged, as_measures("AP by session, RR")).per_turn("x", ranking)
+    assert scores == {"AP(rel=1) by session": [pytest.approx(0.7)], "RR(rel=1)": [0.2]}
+
+
 # Names of runs
-
-
-def test_no_test_rejects_nothing():
-    assert bonferroni([]) == ([], [])
-    rejected, corrected = bonferroni([0.016, 0.017, 0.9])
-    assert (rejected, corrected) == ([True, False, False], pytest.approx([0.048, 0.051, 1.0]))
 
 
 def test_runs_have_their_own_names(tmp_path):
@@ -434,6 +375,38 @@ def test_runs_have_their_own_names(tmp_path):
     frame = run(**{"1_1": "a"})
     assert list(name_runs(frame, "a frame")) == ["a frame"]
     assert list(name_runs({1: frame})) == ["1"]
+
+
+class Named:
+    def __init__(self, **fields):
+        vars(self).update(fields)
+
+
+def test_runs_are_named_by_their_paths_folders_and_submissions(tmp_path, monkeypatch):
+    (tmp_path / "a.b").mkdir()
+    monkeypatch.chdir(tmp_path / "a.b")
+    submission = Named(run_id="mine")
+    log = Named(folder=tmp_path / "a.b")
+    found = name_runs(("x/one.v1.trec", Path("x/two.trec"), submission, log))
+    assert found == {
+        "one.v1": Path("x/one.v1.trec"),
+        "two": Path("x/two.trec"),
+        "mine": submission,
+        "a.b": log,
+    }
+    assert name_runs(".") == {"a.b": Path(".")}
+    assert name_runs(Named(path=str(tmp_path / "a.b"))).keys() == {"a.b"}
+    assert name_runs({1: "x.trec"}) == {"1": Path("x.trec")}
+    number = Named(run_id=5)
+    assert name_runs(number, "run") == {"run": number}
+    for runs in ([number], {"": "x.trec"}, [number, "a.trec"]):
+        with pytest.raises(UsageError, match="the runs are frames without names"):
+            name_runs(runs)
+    for runs in ([], {}, ()):
+        with pytest.raises(UsageError, match="there is no run: give at least one"):
+            name_runs(runs)
+    with pytest.raises(UsageError, match="two runs are named b: give each its name"):
+        name_runs(["x/a.trec", "x/b.trec", "y/b.trec", "y/c.trec"])
 
 
 @pytest.mark.parametrize(
@@ -466,6 +439,33 @@ def test_only_a_repeats_number_joins_it_to_its_system():
     }
 
 
+def test_repeats_are_grouped_by_whole_names():
+    assert grouped(["v1.2", "v1.3", "v1.2.repeat-2"]) == {
+        "v1.2": ["v1.2", "v1.2.repeat-2"],
+        "v1.3": ["v1.3"],
+    }
+    names = ["a", "a.repeat-2", "b.repeat-10", "c.repeat-0", "d.repeat-2x", ".repeat-2"]
+    assert grouped(names) == {
+        "a": ["a", "a.repeat-2"],
+        "b": ["b.repeat-10"],
+        "c.repeat-0": ["c.repeat-0"],
+        "d.repeat-2x": ["d.repeat-2x"],
+        ".repeat-2": [".repeat-2"],
+    }
+
+
 def test_the_baseline_is_one_of_the_runs():
     with pytest.raises(UsageError, match="the baseline 'two' is not one of the runs: one"):
         evaluate({"one": run(**{"1_1": "a"})}, TWO_TURNS, ["nDCG@5"], baseline="two")
+
+
+def test_a_baseline_is_a_run_by_name():
+    check_baseline(["a"], None)
+    check_baseline(["a"], "a")
+    for baseline in ("", "b"):
+        with pytest.raises(
+            UsageError, match=f"the baseline '{baseline}' is not one of the systems"
+        ):
+            check_baseline(["a", "c"], baseline, "systems")
+    with pytest.raises(UsageError, match="there is no run"):
+        check_baseline([], None)

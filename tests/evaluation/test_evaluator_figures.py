@@ -122,9 +122,7 @@ TREC_EVAL = {
     },
     **{"set_relative_P": "SetP(rel={},relative=True)"},
 }
-
 """trec_eval's name -> ours, for a relevance level."""
-
 DOCNOS = [
     *"aAbZ09",
     "clueweb22-en0000-01-00002:7",
@@ -134,7 +132,6 @@ DOCNOS = [
     "\uffee",
     "z\u0301",
 ]
-
 NEAR = [
     1.0,
     1.0 + 1e-9,
@@ -151,7 +148,6 @@ NEAR = [
     16777216,
     16777217,
 ]
-
 """Scores of which many are one and the same as 32-bit floats."""
 
 
@@ -213,7 +209,6 @@ OTHERS = [
     "nDCG(dcg='exp-log2')@5",
     "nDCG(gains={1:7,4:1})@3",
 ]
-
 OTHERS += ["P(judged_only=True)@3"]
 
 

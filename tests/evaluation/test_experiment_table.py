@@ -38,11 +38,8 @@ from pyterrier_ikat.evaluation.units import (
 )
 
 FIVE = Clusters("conversation", list("abcde"), "qid")
-
 LOW = [0.2, 0.3, 0.4, 0.3, 0.4]
-
 HIGH = [0.7, 0.81, 0.9, 0.7, 0.8]
-
 SCORES = {
     "base": {"nDCG@5": LOW, "RR(rel=1)": HIGH, "AP(rel=1)": LOW},
     "up": {"nDCG@5": HIGH, "RR(rel=1)": LOW, "AP(rel=1)": [score + 0.1 for score in LOW]},

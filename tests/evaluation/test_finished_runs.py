@@ -26,7 +26,6 @@ from pyterrier_ikat.runs import RunFolder
 from pyterrier_ikat.runs.folder import checksum_of
 
 FRAME = run(**{"1_1": "a b"})
-
 SAMPLE = ikat.dataset("ikat:sample")
 
 

@@ -159,7 +159,6 @@ def test_pools_that_cannot_be_judged(change, word):
 
 
 TestJudge = pt.testing.transformer_test_class(lambda: Judge(ikat.llm("recorded:sample")))
-
 UMBRELA = {
     **{
         "##final score: 3": 3,

@@ -27,20 +27,15 @@ from pyterrier_ikat.evaluation.scored_turns import (
 from pyterrier_ikat.runs import RunFolder, write_run
 
 SAMPLE = ikat.dataset("ikat:sample")
-
 TURNS = SAMPLE.get_topics()["qid"].tolist()
-
 QRELS = SAMPLE.get_qrels()
-
 MEASURE = "nDCG@5"
-
 BEST = (
     QRELS.sort_values("label", ascending=False)
     .drop_duplicates("qid")
     .set_index("qid")["docno"]
     .to_dict()
 )
-
 UNJUDGED = sorted(
     {passage["docno"] for passage in SAMPLE.get_corpus_iter(verbose=False)} - set(QRELS["docno"])
 )

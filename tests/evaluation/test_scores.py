@@ -19,13 +19,9 @@ from pyterrier_ikat.evaluation.inference import compare
 from pyterrier_ikat.evaluation.scores import find_silent, natural_key, scores_by_run
 
 TEAS = ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11", "t12"]
-
 CHATS = sorted(["chat1", "chat2", "chat3", "chat4", "chat5", "chat6"] * 2)  # two turns of each
-
 JUDGED = pd.DataFrame({"qid": TEAS, "docno": "a", "label": 1})
-
 BASE = [2, 2, 4, 4, 2, 2, 4, 4, 2, 2, 1, 1]
-
 OURS = [1, 1, 2, 2, 1, 1, 2, 2, 1, 1, 2, 2]
 
 
@@ -188,46 +184,6 @@ def test_scores_of_a_turn_are_listed_in_the_order_of_qrels():
     assert scores.values.tolist() == [["2_1", 0.0, 0.0], ["1_1", 0.0, 0.5]]
 
 
-def test_topics_say_the_group_where_a_frame_says_another():
-    scores = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "AP(rel=1)": [1.0, 0.5, 0.25]})
-    of_frame = scores.assign(qconversation=["x", "x", None])
-    topics = pd.DataFrame({"qid": ["1_1"], "qconversation": ["y"]})
-    found = breakdown({"a": of_frame}, measure="AP", topics=topics)
-    assert found.values.tolist() == [["1", 0.25, 1], ["x", 0.5, 1], ["y", 1.0, 1]]
-    assert breakdown({"a": of_frame}, measure="AP", by="depth")["depth"].tolist() == [1, 2, 3]
-
-
-def test_groups_stand_in_their_natural_order():
-    categories = ["type 10", "type 9", "type 9"]
-    scores = pd.DataFrame({"qid": list("abc"), "qcategory": categories, "nDCG@5": [1.0, 0.5, 0.0]})
-    found = breakdown({"x": scores}, by="category")
-    assert found.values.tolist() == [["type 9", 0.25, 2], ["type 10", 1.0, 1]]
-    assert found.attrs["half_widths"] == {"x": {"type 9": pytest.approx(12.706 / 4, abs=1e-3)}}
-    assert found.attrs["unit"] == "turn"
-    with pytest.raises(DataError, match="nothing says the category of turn 9_1: give topics"):
-        breakdown({"x": scores.assign(qid=["9_1", "9_2", "9_3"])[["qid", "nDCG@5"]]}, by="category")
-    for qid in ("_1", "9-1_x", "9"):
-        frame = pd.DataFrame({"qid": [qid], "nDCG@5": [0.5]})
-        with pytest.raises(DataError, match=f"turn '{qid}', which is not <conversation>_<turn>"):
-            breakdown({"x": frame}, by="depth")
-    assert breakdown({"x": frame.assign(qid="a_b_3")})["conversation"].tolist() == ["a_b"]
-
-
-def test_a_breakdown_joins_rankings_and_scores_on_turns(teas):
-    scores = pd.DataFrame({"qid": TEAS, "RR(rel=1)": reciprocal(OURS)})
-    few = ["t3", "t4", "t1"]
-    runs = {"ranked": at(BASE), "scored": scores}
-    topics = teas.get_topics()
-    found = breakdown(runs, JUDGED, "RR", topics=topics, turns=few)
-    assert found.values.tolist() == [["chat1", 0.5, 1.0, 1], ["chat2", 0.25, 0.5, 2]]
-    assert found.attrs["turns"] == ["Mean over 3 judged turns."]
-    lacking = {"ranked": at(BASE[1:], TEAS[1:]), "scored": scores}
-    told = breakdown(lacking, JUDGED, "RR", topics=topics).attrs["turns"]
-    assert told == ["Mean over 12 judged turns.", "ranked lacks 1 judged turn, counted 0: t1."]
-    with pytest.raises(DataError, match="qid"):
-        breakdown({"x": pd.DataFrame({"qid": [1], "RR(rel=1)": [0.5]})}, measure="RR", turns=["1"])
-
-
 @pytest.mark.parametrize(
     ("frame", "error", "told"),
     [
@@ -368,6 +324,46 @@ def test_breakdowns_of_rankings_weigh_up_to_the_mean():
     other = per_turn(runs["two"], qrels, ["nDCG@5"])["nDCG@5"]
     assert counts.loc["two", "nDCG@5 +"] == (other > base).sum()
     assert counts.loc["two", "nDCG@5 -"] == (other < base).sum()
+
+
+def test_topics_say_the_group_where_a_frame_says_another():
+    scores = pd.DataFrame({"qid": ["1_1", "1_2", "1_3"], "AP(rel=1)": [1.0, 0.5, 0.25]})
+    of_frame = scores.assign(qconversation=["x", "x", None])
+    topics = pd.DataFrame({"qid": ["1_1"], "qconversation": ["y"]})
+    found = breakdown({"a": of_frame}, measure="AP", topics=topics)
+    assert found.values.tolist() == [["1", 0.25, 1], ["x", 0.5, 1], ["y", 1.0, 1]]
+    assert breakdown({"a": of_frame}, measure="AP", by="depth")["depth"].tolist() == [1, 2, 3]
+
+
+def test_groups_stand_in_their_natural_order():
+    categories = ["type 10", "type 9", "type 9"]
+    scores = pd.DataFrame({"qid": list("abc"), "qcategory": categories, "nDCG@5": [1.0, 0.5, 0.0]})
+    found = breakdown({"x": scores}, by="category")
+    assert found.values.tolist() == [["type 9", 0.25, 2], ["type 10", 1.0, 1]]
+    assert found.attrs["half_widths"] == {"x": {"type 9": pytest.approx(12.706 / 4, abs=1e-3)}}
+    assert found.attrs["unit"] == "turn"
+    with pytest.raises(DataError, match="nothing says the category of turn 9_1: give topics"):
+        breakdown({"x": scores.assign(qid=["9_1", "9_2", "9_3"])[["qid", "nDCG@5"]]}, by="category")
+    for qid in ("_1", "9-1_x", "9"):
+        frame = pd.DataFrame({"qid": [qid], "nDCG@5": [0.5]})
+        with pytest.raises(DataError, match=f"turn '{qid}', which is not <conversation>_<turn>"):
+            breakdown({"x": frame}, by="depth")
+    assert breakdown({"x": frame.assign(qid="a_b_3")})["conversation"].tolist() == ["a_b"]
+
+
+def test_a_breakdown_joins_rankings_and_scores_on_turns(teas):
+    scores = pd.DataFrame({"qid": TEAS, "RR(rel=1)": reciprocal(OURS)})
+    few = ["t3", "t4", "t1"]
+    runs = {"ranked": at(BASE), "scored": scores}
+    topics = teas.get_topics()
+    found = breakdown(runs, JUDGED, "RR", topics=topics, turns=few)
+    assert found.values.tolist() == [["chat1", 0.5, 1.0, 1], ["chat2", 0.25, 0.5, 2]]
+    assert found.attrs["turns"] == ["Mean over 3 judged turns."]
+    lacking = {"ranked": at(BASE[1:], TEAS[1:]), "scored": scores}
+    told = breakdown(lacking, JUDGED, "RR", topics=topics).attrs["turns"]
+    assert told == ["Mean over 12 judged turns.", "ranked lacks 1 judged turn, counted 0: t1."]
+    with pytest.raises(DataError, match="qid"):
+        breakdown({"x": pd.DataFrame({"qid": [1], "RR(rel=1)": [0.5]})}, measure="RR", turns=["1"])
 
 
 def test_frames_say_the_conversation_of_any_qid():

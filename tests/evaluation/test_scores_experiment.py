@@ -287,7 +287,6 @@ def test_judged_at_k_is_the_judged_share_over_all_turns():
 # The arguments of pt.Experiment
 
 MEASURES = [nDCG @ 5, P @ 3, R(rel=2) @ 10]
-
 NUMBERS = [str(measure) for measure in MEASURES]
 
 

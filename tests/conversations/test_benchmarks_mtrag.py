@@ -1,3 +1,5 @@
+"""MTRAG and MTRAG-UN: tasks, domains and collections; the released files where they are at hand."""
+
 import json
 import zipfile
 from itertools import cycle
@@ -7,6 +9,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 import pytrec_eval
+from small_files import lines
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations.benchmarks import COLLECTIONS, collections_of
@@ -31,10 +34,6 @@ def released(shared, tmp_path, monkeypatch):
     (tmp_path / "data" / "mtrag").symlink_to(shared / "mtrag")
     monkeypatch.setenv("IKAT_DATA", str(tmp_path / "data"))
     return shared / "mtrag"
-
-
-def lines(*items):
-    return "".join(f"{json.dumps(item)}\n" for item in items)
 
 
 def user(*questions):

@@ -1,4 +1,7 @@
-"""LoCoMo: questions over the turns of long conversations; the real file where it is at hand."""
+"""LoCoMo and LongMemEval: questions over the turns of long conversations.
+
+The real file of LoCoMo is read where it is at hand.
+"""
 
 import json
 
