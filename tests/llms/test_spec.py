@@ -1,9 +1,12 @@
 """The line that names a model: what it parses to, what it refuses, what it shows."""
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.llms import LLM, Backend, Ledger, Request, llm
 from pyterrier_ikat.llms.recorded import RecordedBackend, StudyBackend
@@ -356,6 +359,17 @@ def test_what_a_line_may_mean_is_named(text, words):
     assert words in str(raised.value)
 
 
+@pytest.mark.parametrize("kind", ["openai", "hf", "recorded", "openai:"])
+def test_a_kind_of_llm_without_a_model_is_not_taken_for_a_typo(kind):
+    with pytest.raises(
+        ikat.UsageError, match=rf"it names no model of {kind.strip(':')}; it is named openai:MODEL"
+    ) as caught:
+        ikat.llm(kind)
+    assert "did you mean" not in str(caught.value)
+    with pytest.raises(ikat.UsageError, match="did you mean openai"):
+        ikat.llm("opnai:gpt-4o")
+
+
 def test_fields_of_a_dict_are_a_word_of_the_line():
     assert with_body("openai:m seed=1", {"b": "it's"}) == (
         """openai:m seed=1 'body={"b": "it'"'"'s"}'"""
@@ -418,6 +432,20 @@ def test_where_the_answers_of_an_object_are_kept(tmp_path, home):
     assert llm(Model(model_id="m"), cache=file).cache.path == file
     with pytest.raises(UsageError, match=r"Model in the cache .*own.sqlite: give identity=..."):
         llm(Model(), cache=file)
+
+
+def test_a_recording_needs_no_home_and_others_say_what_to_set(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.delenv("IKAT_HOME", raising=False)
+    monkeypatch.setattr("pyterrier.io.pyterrier_home", lambda: os.mkdir(tmp_path / "file" / "home"))
+    turns = ikat.dataset("ikat:sample").get_topics()
+    assert len(ikat.Rewrite("recorded:sample")(turns)) == len(turns)
+    assert ikat.llm("openai:m cache=none").cache is None
+    with pytest.raises(
+        ikat.DataError,
+        match="no home folder for caches and downloads .*: set IKAT_HOME to a folder",
+    ):
+        ikat.llm("openai:m")
 
 
 class Own(Backend):

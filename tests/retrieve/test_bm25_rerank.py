@@ -200,3 +200,14 @@ def test_a_turn_without_a_word_among_others_is_told():
         ikat.BM25Rerank()(turn_of("t", "собака", "I own a dog."))
     ikat.BM25Rerank()(turn_of("t", "?", "I own a dog."))  # no letters: nothing to say
     ikat.BM25Rerank()(turn_of("t", "dog", "!", ""))
+
+
+def test_a_retriever_behind_a_retriever_names_the_re_ranker(tmp_path):
+    passages = [{"docno": "d1", "text": "Tea."}, {"docno": "d2", "text": "Soil."}]
+    index = ikat.PassageIndex(tmp_path / "index").index(passages)
+    turns = pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]})
+    with pytest.raises(
+        ikat.DataError, match=r"takes turns, and the frame has passages .*take ikat.BM25Rerank\(\)"
+    ):
+        (index.bm25() >> index.bm25())(turns)
+    assert (index.bm25() >> ikat.BM25Rerank())(turns)["docno"].tolist() == ["d1"]

@@ -247,6 +247,20 @@ def test_parameters_out_of_range_are_refused(index, make, arguments, message):
         (index.bm25 if make is BM25 else make)(**arguments)
 
 
+@pytest.mark.parametrize(
+    "given", [{"k1": "x"}, {"b": None}, {"k1": "0.9"}, {"k1": [0.9]}, {"k1": float("inf")}]
+)
+def test_a_parameter_of_bm25_that_is_no_number_is_a_usage_error(index, given):
+    with pytest.raises(ikat.UsageError, match="BM25 needs k1 >= 0 and 0 <= b <= 1"):
+        index.bm25(**given)
+
+
+@pytest.mark.parametrize("number", [2.5, float("nan"), "5", [5], True])
+def test_a_number_of_passages_is_whole(index, number):
+    with pytest.raises(ikat.UsageError, match="give a whole number, 1 or more"):
+        index.bm25(num_results=number)
+
+
 def test_operators_are_values_to_paste_and_send_to_a_process(index):
     bm25 = index.bm25(b=0.5)
     assert repr(bm25) == f"ikat.PassageIndex({index.path!r}).bm25(b=0.5)"

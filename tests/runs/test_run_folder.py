@@ -7,8 +7,10 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from fakes import scripted
 from runs.small_folders import finished, ranked
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.runs import Log, RunFolder
 from pyterrier_ikat.runs.folder import (
@@ -262,6 +264,57 @@ def test_scores_that_were_changed_are_refused(written):
     (written.path / "measures.csv").write_text("qid,nDCG@5\n1_1,0.5\n")
     with pytest.raises(DataError, match="not the file that this run wrote"):
         written.measures()
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """A function that runs a system again, and the folder of its run."""
+    passages = [{"docno": "d1", "text": "Tea."}, {"docno": "d2", "text": "Soil."}]
+    bm25 = ikat.PassageIndex(tmp_path / "index").index(passages).bm25()
+    turns = pd.DataFrame({"qid": ["1_1"], "query": ["tea?"]})
+    qrels = pd.DataFrame({"qid": ["1_1"], "docno": ["d1"], "label": [1]})
+
+    def again():
+        stage = ikat.Rewrite(scripted("Tea?")[0])
+        return ikat.run(
+            {"a": stage >> bm25},
+            topics=turns,
+            qrels=qrels,
+            measures=["nDCG@3"],
+            out=tmp_path / "runs",
+        )
+
+    again()
+    return again, ikat.runs.RunFolder(tmp_path / "runs" / "a")
+
+
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.study.in_folders.AlikeWarning")
+@pytest.mark.parametrize("content", [None, "", "qid,nDCG@3\n"])
+def test_removed_or_cut_scores_are_told_and_written_again(scored, content):
+    again, folder = scored
+    path = folder.path / "measures.csv"
+    before = folder.measures()
+    if content is None:
+        path.unlink()
+    else:
+        path.write_text(content)
+    with pytest.raises(
+        ikat.DataError, match=r"measures.csv can't be read .*the same `ikat run` writes it again"
+    ):
+        folder.measures()
+    again()
+    assert folder.measures().equals(before)
+
+
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_ledger_that_was_cut_is_not_taken_for_a_free_run(scored, lines):
+    _, folder = scored
+    path = folder.path / "ledger.csv"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+    with pytest.raises(
+        ikat.DataError, match=r"ledger.csv can't be read .*what the run has cost is unknown"
+    ):
+        ikat.show.ledger([folder.path])
 
 
 @pytest.mark.parametrize(
