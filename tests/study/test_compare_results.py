@@ -176,8 +176,8 @@ def test_a_system_that_found_no_judged_turn_is_not_tested(tmp_path):
 
 
 def test_a_repeated_system_that_found_no_judged_turn_is_not_tested(tmp_path):
-    (first, _) = scripted(*["tea"] * 6)
-    (second, _) = scripted(*["tea"] * 6)
+    first, _ = scripted(*["tea"] * 6)
+    second, _ = scripted(*["tea"] * 6)
     systems = {
         "x": ikat.Rewrite(first) >> FindsByTurn(),
         "z": ikat.Rewrite(second) >> FindsByTurn(t1_1=[], t1_2=[]),

@@ -344,8 +344,8 @@ def test_all_systems_that_failed_are_told_with_the_first_cause(tmp_path):
 
 
 def test_each_model_of_a_call_counts_in_the_studys_ledger(tmp_path):
-    (first, _) = scripted(*"abc")
-    (second, _) = scripted(*"def")
+    first, _ = scripted(*"abc")
+    second, _ = scripted(*"def")
     pipeline = ikat.Rewrite(first) >> ikat.Answer(second) >> FindsByTurn()
     done = run({"x": pipeline}, tmp_path)
     rows = done.ledger.frame().groupby("stage")["calls"].sum().to_dict()
