@@ -1,6 +1,6 @@
 """Search servers: the three forms, what fails in them, and what is never taken for a ranking.
 
-Our own server is a real one in tests/live/serving/test_search_of_others.py. RoutIR's answers were
+Our own server is a real one in tests/live/serving/test_searching.py. RoutIR's answers were
 recorded from its own server. Pyserini's are as its source and docs/usage-rest.md (2.3) say.
 """
 

@@ -1,4 +1,4 @@
-"""A saved chat."""
+"""What tests of several files of this room need."""
 
 import pytest
 from chats import chat_of

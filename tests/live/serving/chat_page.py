@@ -52,3 +52,28 @@ def save_answers(page, system, folder):
     path = folder / download.value.suggested_filename
     download.value.save_as(path)
     return path
+
+
+TEA = ("tea:1", "Rooibos has no caffeine.", 12.3456)
+MINT = ("tea:2", "Mint tea is made of leaves.", 0.5)
+CITED = "Rooibos [1]. Or mint [2, 1], born in [2023]."
+MARKDOWN = """## Teas
+
+**Rooibos** is *red* [1]. It has `none`.
+
+- mint
+  - pepper **mint**
+  - spear mint
+- sage
+
+3. three
+4. four
+
+| tea | caffeine |
+|-----|:--------:|
+| rooibos | **none** [1] |
+
+```html
+<b>**no**</b>
+```
+![x](http://a/x.png) [link](http://a) <u>html</u>"""

@@ -7,14 +7,20 @@ from contextlib import suppress
 from itertools import cycle
 
 import anyio
+import pandas as pd
 import pyterrier as pt
 
 from pyterrier_ikat.conversations.frame import column
 from pyterrier_ikat.live.serving.application import application
 from pyterrier_ikat.live.serving.service import SavedConversations, Service, open_served
 from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.runs import ShownPassage
 
 PASSAGES = {"d1": "Rooibos has no caffeine.", "d2": "Mint is a herb."}
+TOKEN = "a-token-of-twenty-signs"
+PASSAGE = pd.DataFrame([{"docno": "d1", "text": PASSAGES["d1"], "score": 1.0, "rank": 0}])
+FINDS = pt.apply.generic(lambda turns: turns.merge(PASSAGE, how="cross"))
+THREE_PASSAGES = (ShownPassage("d1"), ShownPassage("d2"), ShownPassage("d3"))
 
 
 class Talks(pt.Transformer):
@@ -158,3 +164,23 @@ def events(content):
     lines = content.decode().split("\n\n")
     objects = [line for line in lines if line.startswith("data: {")]
     return [json.loads(line.removeprefix("data: ")) for line in objects]
+
+
+def heard(answer):
+    """The persona, the history and the question that the system saw."""
+    return json.loads(answer["ikat"]["response"])
+
+
+def content_of(answer):
+    return answer["choices"][0]["message"]["content"]
+
+
+async def silent():
+    await asyncio.sleep(3600)
+
+
+def message_of(role, content, **more):
+    return {"role": role, "content": content, **more}
+
+
+WHICH_TEA = message_of("user", "Which tea?")

@@ -5,57 +5,20 @@ import threading
 import pandas as pd
 import pyterrier as pt
 import pytest
-from chat_page import ask, open_chat, say, wait_for_answers, write_persona
+from chat_page import TEA, ask, open_chat, say, wait_for_answers, write_persona
 from fakes import Types
 from in_browser import DESK, PHONE, open_all_boxes, shown, violations
-from page_server import CUT, answer, chunk, serving
+from page_server import CUT, answer, chunk
 from playwright.sync_api import expect
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.serving import running
 from pyterrier_ikat.llms import LLM, Reply
 
-TEA = ("tea:1", "Rooibos has no caffeine.", 12.3456)
-
-
-@pytest.fixture(scope="module")
-def wire():
-    with serving() as server:
-        yield server
-
-
-@pytest.fixture
-def server(wire):
-    """The server, as if it had just been started."""
-    yield wire
-    wire.renew()
-
-
-def fresh(page):
-    page.get_by_role("button", name="New conversation").click()
-    expect(page.locator(".turn")).to_have_count(0)
-
-
-def edit(page, number, text, wait=True):
-    """Change the question of a turn."""
-    page.get_by_role("button", name=f"Edit turn {number}").click()
-    page.get_by_label("The question", exact=True).fill(text)
-    page.get_by_role("button", name="Ask this").click()
-    if wait:
-        wait_for_answers(page)
-
 
 def chats(server):
     """The ids of the conversations that were asked, each once."""
     return list(dict.fromkeys(body["metadata"]["chat_id"] for body in server.asked))
-
-
-def switch_on(page):
-    page.get_by_label("Keep my last 20 conversations").check()
-
-
-def kept(page):
-    return page.locator("#kept-list button")
 
 
 def test_a_reload_in_mid_stream_reads_on_and_asks_nothing_again(page, server):
@@ -131,6 +94,11 @@ def test_a_reload_pays_for_each_call_of_a_real_system_once(page):
     assert backend.followed == ["respond"]
 
 
+def fresh(page):
+    page.get_by_role("button", name="New conversation").click()
+    expect(page.locator(".turn")).to_have_count(0)
+
+
 def test_a_new_conversation_can_be_undone_until_a_question(page, server):
     held = server.hold()
     open_chat(
@@ -159,6 +127,15 @@ def test_a_new_conversation_can_be_undone_until_a_question(page, server):
     expect(page.locator(".utterance")).to_have_text(["Another one?"])
 
 
+def edit(page, number, text, wait=True):
+    """Change the question of a turn."""
+    page.get_by_role("button", name=f"Edit turn {number}").click()
+    page.get_by_label("The question", exact=True).fill(text)
+    page.get_by_role("button", name="Ask this").click()
+    if wait:
+        wait_for_answers(page)
+
+
 def test_an_edit_can_be_undone_and_made_again(page, server):
     replies = [answer(text) for text in ("A.", "B.", "C.", "D.", "E.")]
     open_chat(page, server, replies, both=False)
@@ -182,6 +159,10 @@ def test_an_edit_can_be_undone_and_made_again(page, server):
     assert len(chats(server)) == 1
 
 
+def switch_on(page):
+    page.get_by_label("Keep my last 20 conversations").check()
+
+
 def test_the_first_question_comes_back_after_its_edit(page, server):
     open_chat(page, server, [answer(text) for text in ("A.", "B.", "C.", "D.")], both=False)
     switch_on(page)
@@ -194,6 +175,10 @@ def test_the_first_question_comes_back_after_its_edit(page, server):
     ask(page, "three")
     first, second = chats(server)
     assert server.asked[-1]["metadata"]["chat_id"] == first != second
+
+
+def kept(page):
+    return page.locator("#kept-list button")
 
 
 def test_an_edit_is_undone_while_its_answer_is_under_way(page, server):

@@ -4,9 +4,12 @@ import json
 
 import pandas as pd
 
-from pyterrier_ikat.live.simulation import SimulatedUser
+import pyterrier_ikat as ikat
+from pyterrier_ikat.live.simulation import ScriptedPlayer, SimulatedUser
+from pyterrier_ikat.live.simulation.simulation import Simulation
 from pyterrier_ikat.llms import Backend, Reply
 from pyterrier_ikat.operator import Operator
+from pyterrier_ikat.runs import Dialogue, Log
 
 SECRET_NEED = "a tea for the evening"
 SECRET_RUBRICS = {"r1": "Which leaf is free of stimulants?", "r2": "At which heat is it brewed?"}
@@ -125,3 +128,59 @@ ALL = Says("Rooibos; brew it at 95 degrees.")
 
 def as_text(records):
     return json.dumps(records, default=str)
+
+
+USERS = [user("u1"), user("u2", patience=2)]
+
+
+def simulated(out, systems, users=USERS, player=None, judged=None, **more):
+    return ikat.simulate(
+        systems, users, player or ScriptedPlayer(), judged or Phrases(), out=out, **more
+    ).table.set_index("name")
+
+
+def dialogues(folder):
+    return {one.session: one for one in Log(folder).dialogues()}
+
+
+def simulate_script(out, systems, users=None, player=None, judge=None, **options):
+    users = users or [user("u1"), user("u2", patience=2)]
+    return ikat.simulate(
+        systems, users, player or ScriptedPlayer(), judge or Phrases(), out=out, **options
+    )
+
+
+def simulate_two_turns(out, systems, users=None, player=None, judge=None, **options):
+    users = users or [user(patience=2)]
+    player = player or Chatty("And?")
+    return ikat.simulate(systems, users, player, judge or Phrases(), out=out, **options)
+
+
+def simulate_one_turn(out, system, users=None, player=None, judge=None, **options):
+    users = users or [user(patience=1)]
+    player = player or Chatty("And?")
+    return ikat.simulate({"s": system}, users, player, judge or Phrases(), out=out, **options)
+
+
+def simulate_two_users(out, systems, **options):
+    users = [user("u1", patience=1), user("u2", patience=1)]
+    return ikat.simulate(systems, users, Chatty("And?"), Phrases(), out=out, threads=1, **options)
+
+
+def rules(**changes):
+    given = {
+        "users": [user()],
+        "player": ScriptedPlayer(),
+        "judge": Phrases(),
+        "by": "need",
+        "passages": 3,
+        "show_persona": False,
+        "history": None,
+    }
+    return Simulation(**given | changes)
+
+
+def dialogue_of(*turns):
+    dialogue = Dialogue("u1", "u1")
+    dialogue.turns += turns
+    return dialogue

@@ -1,13 +1,11 @@
-"""`ikat simulate` on the sample, offline, and the plan of a simulation."""
+"""`ikat simulate` on the sample, offline."""
 
 import pytest
 from click.testing import CliRunner
-from fakes import scripted
-from live.simulation.players import Chatty, Phrases, Says, user
+from live.simulation.players import Chatty, Phrases
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.live.simulation import SessionsFailed, read_users
 
 
@@ -28,13 +26,13 @@ def command(*arguments):
     return CliRunner().invoke(main, [str(one) for one in arguments])
 
 
-def simulate(index, out, *more):
+def simulate_sample(index, out, *more):
     given = ("--users", "sample", *PLAYED, "--index", index.path, "--llm", "recorded:sample")
     return command("simulate", "raw", "ad", *given, "--show-persona", "--out", out, *more)
 
 
 def test_the_sample_simulates_offline_and_says_what_is_recorded(index, tmp_path):
-    done = simulate(index, tmp_path / "sims", "--baseline", "raw")
+    done = simulate_sample(index, tmp_path / "sims", "--baseline", "raw")
     assert done.exit_code == 0, done.output
     head, *rows = done.stdout.splitlines()[:3]
     assert head.split()[:5] == ["system", "users", "satisfied", "rubrics", "met"]
@@ -54,65 +52,12 @@ def test_the_sample_simulates_offline_and_says_what_is_recorded(index, tmp_path)
         "those of users and judge, too." in said
     )
     assert {path.name for path in (tmp_path / "sims").iterdir()} == {"raw", "ad"}
-    again = simulate(index, tmp_path / "sims", "--baseline", "raw")
+    again = simulate_sample(index, tmp_path / "sims", "--baseline", "raw")
     assert again.stdout.splitlines()[:3] == [head, *rows]
 
 
-def test_a_plan_is_the_most_that_can_be_asked(tmp_path):
-    class Model:
-        def generate(self, chats):
-            raise AssertionError("nothing is asked")
-
-    users = [user("u1", patience=3), user("u2", patience=2)]
-    systems = {"answer": ikat.Answer(ikat.llm(Model())), "says": Says("Mate.")}
-    model = ikat.llm(Model())
-    plan = ikat.simulate(systems, users, model, model, repeats=2, out=tmp_path, plan=True)
-    counts = {(row.system, row.stage): row.calls for row in plan.itertuples()}
-
-    assert counts == {
-        ("answer", "simulate_user"): 5,
-        ("answer", "simulate_judge"): 5,
-        ("answer", "answer"): 5,
-        ("answer.repeat-2", "simulate_user"): 5,
-        ("answer.repeat-2", "simulate_judge"): 5,
-        ("answer.repeat-2", "answer"): 5,
-        ("says", "simulate_user"): 5,
-        ("says", "simulate_judge"): 5,
-        ("says.repeat-2", "simulate_user"): 5,
-        ("says.repeat-2", "simulate_judge"): 5,
-    }
-    first = {(row.system, row.stage): row.new for row in plan.itertuples()}
-    assert first["answer", "simulate_user"] == 4  # both users begin with the same prompt
-    assert first["answer.repeat-2", "simulate_user"] == 4  # a repeat asks anew
-    assert first["says", "simulate_user"] == 3  # whose first prompt is the same for each system
-
-
-def test_a_plan_omits_the_turns_that_the_folder_has(tmp_path):
-    class Stopped(Chatty):
-        def say(self, situation):
-            if (situation.user.id, situation.turn) == ("u1", 3):
-                raise UsageError("stop: here")
-            return "Tea?"
-
-    class Third(Phrases):
-        def met(self, situation):
-            return situation.open if situation.user.id == "u3" else ()
-
-    llm, _ = scripted(*["Mate."] * 20)
-    users = [user("u1", patience=5), user("u2", patience=2), user("u3", patience=4)]
-    given = ({"answer": ikat.Answer(llm)}, users, Stopped(), Third())
-    with pytest.raises(SessionsFailed):
-        ikat.simulate(*given, out=tmp_path)
-    assert ikat.simulate(*given, out=tmp_path / "other", plan=True)["calls"].tolist() == [5 + 2 + 4]
-    assert ikat.simulate(*given, out=tmp_path, plan=True)["calls"].tolist() == [
-        3
-    ]  # u2 is out of patience and u3 satisfied
-    with pytest.raises(UsageError, match="holds other conversations .passages was 3, now 1"):
-        ikat.simulate(*given, out=tmp_path, passages=1, plan=True)
-
-
 def test_the_command_plans_without_a_folder(index, tmp_path):
-    done = simulate(index, tmp_path / "sims", "--plan")
+    done = simulate_sample(index, tmp_path / "sims", "--plan")
     assert done.exit_code == 0, done.output
     assert (
         "An upper bound: each user talks to each method until out of patience. Turns that"

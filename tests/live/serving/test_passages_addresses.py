@@ -1,5 +1,7 @@
 """Addresses of cited passages: signed, without the token, for what was cited alone."""
 
+import asyncio
+import hmac
 import html
 import re
 from contextlib import contextmanager
@@ -10,19 +12,23 @@ import pyterrier as pt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from talking import Talks, says
+from starlette.requests import Request
+from talking import TOKEN, Talks, says, silent
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.serving import running
-from pyterrier_ikat.live.serving.passages import PassageAddresses
-from pyterrier_ikat.live.serving.replies import link_title
-from pyterrier_ikat.runs.answered_turn import ShownPassage
+from pyterrier_ikat.live.serving import application, passages, running, service
+from pyterrier_ikat.live.serving.passages import (
+    PassageAddresses,
+    gives_texts,
+    passage_page,
+    text_of,
+)
+from pyterrier_ikat.live.serving.replies import Failure
 from pyterrier_ikat.search_index import SearchIndex
+from pyterrier_ikat.study.systems import System
 
-TOKEN = "a-token-of-twenty-signs"
 PUBLIC = "https://chat.example.org/ikat"
-BEARER = {"authorization": f"Bearer {TOKEN}"}
 PASSAGES = {
     "tea/1?x=1": "Rooibos has <b>no</b> caffeine & tastes of tea.",
     "tee-ü": "Tea <script>document.title = 'owned'</script>",
@@ -49,14 +55,7 @@ def plain(server):
         yield client
 
 
-@contextmanager
-def client_of(systems, **options):
-    """A client of a server without a token."""
-    with (
-        running(systems, **options) as server,
-        httpx.Client(base_url=server.url, timeout=90, verify=False) as client,
-    ):
-        yield client
+BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 def chat(plain, words, model="bm25", **more):
@@ -149,6 +148,16 @@ def test_the_public_page_may_ask_and_no_other_one(plain):
         assert plain.get("/v1/models", headers=headers).status_code == status
 
 
+@contextmanager
+def client_of(systems, **options):
+    """A client of a server without a token."""
+    with (
+        running(systems, **options) as server,
+        httpx.Client(base_url=server.url, timeout=90, verify=False) as client,
+    ):
+        yield client
+
+
 def test_an_allowed_page_is_the_same_in_capitals_and_slashed(index):
     with client_of({"bm25": index.bm25()}, origins=["HTTPS://Chat.Example.org/"]) as plain:
         for origin, status in (("https://chat.example.org", 200), ("https://other.example", 403)):
@@ -173,6 +182,16 @@ def test_without_a_public_url_there_are_no_addresses(index):
         assert plain.get(f"{path}?{url.query}").status_code == 403
 
 
+class Finds(pt.Transformer):
+    """Finds the passage of an index."""
+
+    def __init__(self, index):
+        self.index = index
+
+    def transform(self, inp):
+        return self.index.text(inp.assign(docno="d1", score=1.0, rank=0))
+
+
 class OwnIndex(SearchIndex):
     """An index of a user, whose texts a loader adds."""
 
@@ -189,16 +208,6 @@ class OwnIndex(SearchIndex):
 
     def retriever(self, num_results=1000, cache=None, *, k1=0.9, b=0.4):
         return Finds(self)
-
-
-class Finds(pt.Transformer):
-    """Finds the passage of an index."""
-
-    def __init__(self, index):
-        self.index = index
-
-    def transform(self, inp):
-        return self.index.text(inp.assign(docno="d1", score=1.0, rank=0))
 
 
 def test_a_users_own_index_has_addresses_too():
@@ -233,16 +242,104 @@ def test_what_is_no_public_address_is_refused(url):
         PassageAddresses(url, None)
 
 
-@given(st.text(st.characters(codec="utf-8"), max_size=80))
-def test_titles_of_links_are_short_and_whole(text):
-    title = link_title(ShownPassage("d1", text))
-    line = " ".join(text.strip().partition("\n")[0].split())
-    assert 0 < len(title) <= 30
-    assert title == "d1" or line.startswith(title)
-
-
 def test_an_address_has_its_names_quoted():
     address = PassageAddresses("https://chat.example.org", "a-token-of-twenty-signs").of(
         "a&b", "d/1?x#y"
     )
     assert address.startswith("https://chat.example.org/passages/d%2F1%3Fx%23y?model=a%26b&sig")
+
+
+# Parts of addresses
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me@host.example",
+        "https://:word@host.example",
+        "https://host.example/#part",
+        "https://host.example?x=1",
+        "https://höst.example",
+        "//host.example",
+    ],
+)
+def test_an_address_of_a_server_has_a_path_alone(url):
+    with pytest.raises(UsageError, match="is no address of this server"):
+        PassageAddresses(url, None)
+    assert PassageAddresses("http://host.example:81/a//", None).base == "http://host.example:81/a"
+
+
+def test_an_address_names_passage_and_system_once():
+    addresses = PassageAddresses("https://host.example", TOKEN)
+    url = addresses.of("a/b&c=d", "d/1?x#y&z")
+    path, _, query = url.removeprefix("https://host.example/passages/").partition("?")
+    assert path == "d%2F1%3Fx%23y%26z"
+    model, signature = query.split("&")
+    assert model == "model=a%2Fb%26c%3Dd"
+    assert re.fullmatch("signature=[0-9a-f]{32}", signature)
+
+
+def test_the_key_of_addresses_is_made_of_the_token():
+    key = hmac.digest(TOKEN.encode(), b"pyterrier_ikat: addresses of passages", "sha256")
+    signature = hmac.new(key, b'["rtg", "d1"]', "sha256").hexdigest()[:32]
+    mine = PassageAddresses("https://host", TOKEN)
+    assert mine.of("rtg", "d1") == f"https://host/passages/d1?model=rtg&signature={signature}"
+    assert mine.is_signed("rtg", "d1", signature)
+    for system, docno, other in [
+        ("ad", "d1", signature),
+        ("rtg", "d2", signature),
+        ("rtg", "d1", signature.upper()),
+        ("rtg", "d1", ""),
+        ("rtg", "d1", "\ud800é"),
+    ]:
+        assert not mine.is_signed(system, docno, other)
+    unnamed = [PassageAddresses("https://host", None) for _ in range(2)]
+    assert unnamed[0].of("rtg", "d1") == unnamed[0].of("rtg", "d1") != unnamed[1].of("rtg", "d1")
+
+
+@pytest.mark.parametrize("query", ["", "model=talks", "signature=1", "model=talks&signature=1"])
+def test_an_address_without_its_parts_is_not_signed(query):
+    made = service.Service(
+        {"talks": System.of(Talks(), "talks")}, None, None, PassageAddresses("http://h", None)
+    )
+    for with_or_without in (made, service.Service(made.systems, None)):
+        routes = application._Routes(with_or_without)
+        scope = {"type": "http", "query_string": query.encode(), "path_params": {"docno": "d1"}}
+        with pytest.raises(Failure, match="no address of a cited passage") as refused:
+            asyncio.run(routes.passage(Request(scope, silent)))
+        assert (refused.value.status, refused.value.code) == (403, "not_signed")
+
+
+class Index:
+    """An index with these texts; without any it has none by id."""
+
+    def __init__(self, **texts):
+        self.texts = texts
+        self.has_text = bool(texts)
+
+    def present(self, docnos):
+        assert self.has_text
+        return {docno for docno in docnos if docno in self.texts}
+
+    def text_loader(self):
+        return pt.apply.generic(
+            lambda frame: frame.assign(text=[self.texts[docno] for docno in frame["docno"]])
+        )
+
+
+def test_the_text_of_a_passage_may_be_in_a_later_index(monkeypatch):
+    indexes = [Index(), Index(d1="Mint."), Index(d1="Other.", d2="Sage.")]
+    monkeypatch.setattr(passages, "indexes_of", lambda systems: indexes)
+    system = System.of(Talks(), "mine")
+    assert [text_of(system, docno) for docno in ("d1", "d2", "d3")] == ["Mint.", "Sage.", None]
+    assert gives_texts(system)
+    indexes[1:] = [Index()]
+    assert not gives_texts(system)
+    assert text_of(system, "d1") is None
+
+
+def test_a_passage_is_shown_as_text():
+    page = passage_page("<d&1>", "a < b\n& c")
+    assert page.count("&lt;d&amp;1&gt;") == 2
+    assert "a &lt; b\n&amp; c" in page
+    assert "<d&1>" not in page

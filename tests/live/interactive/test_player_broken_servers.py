@@ -1,146 +1,14 @@
-"""The dumps of the real servers: both forms are read, and an unknown form is an error."""
-
-import json
-from itertools import groupby
-from pathlib import Path
+"""Servers that forget, fail for good or keep nothing: the run ends soon and says why."""
 
 import pytest
-from test_interact import Model, play, said
-from test_interact_harness import TOPICS, Answers, check, live, quick  # noqa: F401
-from track_server import DOCUMENTED, NEW, OLD, TOKEN, Refused, Track
+from playing import TWO_TOPICS, Answers, Model, check, live, play, said
+from track_server import DOCUMENTED, NEW, Refused, Track
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.live.interactive import InteractiveWarning, ServerDown
-from pyterrier_ikat.live.interactive.track_server import read_dump
 
+pytestmark = pytest.mark.usefixtures("token_without_spacy")
 SHORT = (("1-1", "ann", ("Why?", "Why?")), ("2-1", "bob", ("Where?",)))
-RECORDED = Path(__file__).parent / "recorded"
-GRADES = ("user_meta", "user_rubrik", "user_rubrik_score")
-
-
-def recorded(name):
-    lines = (RECORDED / name).read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def topic_of(entry):
-    return entry["metadata"]["topic_id"].rpartition("_")[0]
-
-
-def replayed(entries, form):
-    """What the double dumps when it is told what the real server was told."""
-    metadata = entries[0]["metadata"]
-    given = [(topic_of(one), one["responses"][0]) for one in entries]
-    name = "assistant_text" if form == NEW else "text"
-    answered = []
-    words = []
-    for topic, one in given:
-        if one[name] is None:
-            words.append(one["user_utterance"])
-        else:
-            answered.append((topic, one))
-    topics = []
-    for topic, group in groupby(answered, lambda pair: pair[0]):
-        topics.append((topic, "u", tuple(one["user_utterance"] for _, one in group)))
-
-    track = Track(
-        tuple(topics), form=form, last_words=words[0] if words else "", team=metadata["team_id"]
-    )
-    headers = {"authorization": f"Bearer {TOKEN}"}
-
-    def send(call, **body):
-        status, content, _ = track.handle(
-            "POST", f"/run/{call}", {}, {"run_id": metadata["run_id"], **body}, headers
-        )
-        assert status == 200, content
-        return content
-
-    persona = bool(metadata["extra"]["track_persona"] if form == NEW else metadata["track_persona"])
-    send(
-        "start",
-        description=metadata["description"],
-        track_persona=persona,
-        extra={"track_persona": persona},
-    )
-    for _, one in answered:
-        kept = (one["assistant_meta"] if form == NEW else one)["ptkb_provenance"]
-        cited = one["assistant_citations" if form == NEW else "citations"]
-        reply = send(
-            "continue",
-            response=one[name],
-            citations=cited,
-            ptkb_provenance=kept,
-            meta={"ptkb_provenance": kept},
-        )
-        if reply["last_response_of_session"] and not reply["last_response_of_run"]:
-            send(
-                "continue",
-                response="",
-                citations={},
-                ptkb_provenance=[],
-                meta={"ptkb_provenance": []},
-            )
-    lines = track.dump(track.runs[metadata["run_id"]]).split("\n")
-    return [json.loads(line) for line in lines]
-
-
-def without_grades(entries):
-    for entry in entries:
-        for name in GRADES:
-            if name in entry["responses"][0]:
-                entry["responses"][0][name] = "..."
-    return entries
-
-
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [
-        ("scripted-2026-02.jsonl", OLD),
-        ("scripted-2026-04.jsonl", NEW),
-        ("guided-2026-04.jsonl", NEW),
-    ],
-)
-def test_the_double_writes_the_dumps_that_the_real_servers_wrote(name, form):
-    entries = recorded(name)
-    assert len(entries) == 10  # seven responses, three farewells
-    assert without_grades(replayed(entries, form)) == without_grades(entries)
-
-
-@pytest.mark.parametrize(("month", "form", "many"), [("02", OLD, 6), ("04", NEW, 10)])
-def test_the_double_writes_the_released_dumps(ikat_data, month, form, many):
-    path = ikat_data.parent / "simulated-user" / f"dump-of-the-server-of-2026-{month}.json"
-    if not path.is_file():
-        pytest.skip(f"there is no {path.name}")
-    entries = json.loads(path.read_text())
-    assert len(read_dump(entries)) == many
-    for _, group in groupby(entries, lambda one: one["metadata"]["run_id"]):
-        theirs = list(group)  # the first entries of a run, which may lack its farewell
-        assert without_grades(replayed(theirs, form))[: len(theirs)] == without_grades(theirs)
-
-
-@pytest.mark.parametrize(
-    ("entry", "told"),
-    [
-        ({}, "KeyError"),
-        ({"responses": [{"text": "Tea.", "assistant_text": "Tea."}]}, "ValueError"),
-        (
-            {
-                "responses": [{"text": ["Tea."], "user_utterance": "?"}],
-                "metadata": {"topic_id": "1-1_1"},
-            },
-            "TypeError",
-        ),
-        (
-            {"responses": [{"text": "Tea.", "user_utterance": "?"}], "metadata": {"topic_id": 1}},
-            "AttributeError",
-        ),
-    ],
-)
-def test_an_unknown_form_is_named(entry, told):
-    with pytest.raises(
-        ikat.DataError, match=f"entry 2 of the server's dump has an unknown form .*{told}"
-    ):
-        read_dump([recorded("scripted-2026-04.jsonl")[1], entry])
 
 
 class Renamed(Track):
@@ -258,7 +126,7 @@ class Speechless(Track):
 
 @pytest.mark.parametrize("topic", ["1-1", "2-1"])
 def test_a_topic_that_begins_without_a_message_is_asked_again(tmp_path, topic):
-    track = Speechless(TOPICS, form=NEW)
+    track = Speechless(TWO_TOPICS, form=NEW)
     answers = Answers()
     track.failing = topic
     check(track, answers, live(track, tmp_path / "run", answers))
@@ -299,7 +167,7 @@ def test_a_server_that_keeps_no_response_is_not_answered_forever(tmp_path):
 
 
 def test_a_restarted_server_that_cannot_go_on_is_said_soon(tmp_path):
-    track = Track(TOPICS, form=NEW, recovers=False)
+    track = Track(TWO_TOPICS, form=NEW, recovers=False)
     answers = Answers()
 
     def step(name):
@@ -326,34 +194,6 @@ def test_a_restarted_server_that_cannot_go_on_is_said_soon(tmp_path):
     assert journal.finished
 
 
-class Slow(Track):
-    """Works on a response longer than a call waits."""
-
-    def session(self, run):
-        waiting = self.calls.count("/run/session") < 4
-        return (
-            {**run.message, "history": run.message["history"][:-1], "utterance": "Answer 1."}
-            if waiting
-            else run.message
-        )
-
-
-@pytest.mark.parametrize(
-    ("kind", "fault", "waits"),
-    [
-        (Slow, "slow after", [2, 8, 30]),
-        (Track, "drop before", [2, 8]),
-        (Track, "slow before", [2, 8, 30, 60, 120]),
-    ],
-)
-def test_a_server_maybe_at_work_is_waited_for_before_resending(tmp_path, kind, fault, waits):
-    slept = []
-    answers = Answers()
-    track = kind(TOPICS, faults=["", fault])
-    check(track, answers, live(track, tmp_path / "run", answers, sleep=slept.append))
-    assert slept == waits
-
-
 class Expires(Track):
     """Takes the token for a number of calls."""
 
@@ -371,7 +211,7 @@ class Expires(Track):
 @pytest.mark.parametrize("form", [DOCUMENTED, NEW])
 def test_a_refused_token_ends_the_run_at_once_wherever_noticed(tmp_path, form):
     def expiring(left):
-        track = Expires(TOPICS, form=form, faults=["drop after", "", "drop after", "500 after"])
+        track = Expires(TWO_TOPICS, form=form, faults=["drop after", "", "drop after", "500 after"])
         track.left = left
         return track
 

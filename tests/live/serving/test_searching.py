@@ -12,56 +12,19 @@ import httpx
 import pandas as pd
 import pyterrier as pt
 import pytest
+from talking import Talks
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving import running
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.live.serving import running, service
+from pyterrier_ikat.live.serving.replies import Failure
+from pyterrier_ikat.live.serving.requests import SearchRequest, read
+from pyterrier_ikat.live.serving.searching import search_facts, stage_for_client
+from pyterrier_ikat.live.serving.service import open_served, search
+from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.operator import with_fields
 from pyterrier_ikat.retrieve import ServerError
-
-TOKEN = "planted-token-0123456789"
-
-
-class Served:
-    """A started ``ikat serve`` of an index, on the port of one before it if that is given."""
-
-    def __init__(self, index, port=0):
-        root = str(Path(ikat.__file__).parents[1])
-        command = "from pyterrier_ikat.cli import main; main()"
-        arguments = ["serve", "raw", "--index", str(index), "--port", str(port)]
-        environment = {"PYTHONPATH": root, "IKAT_SERVE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", command, *arguments],
-            env=os.environ | environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        begun = "".join(iter(self.process.stdout.readline, "Ctrl-C stops\n"))
-        [self.url] = set(re.findall(r"http://127\.0\.0\.1:\d+", begun))
-        self.port = int(self.url.rpartition(":")[2])
-        self._reads = threading.Thread(target=self.process.stdout.read)
-        self._reads.start()
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self._reads.join()
-        self.process.stdout.close()
-
-
-@pytest.fixture
-def serve(monkeypatch):
-    monkeypatch.setenv("IKAT_SEARCH_KEY", TOKEN)
-    started = []
-
-    def start(index, port=0):
-        started.append(Served(index, port))
-        return started[-1]
-
-    yield start
-    for served in started:
-        if served.process.poll() is None:
-            served.kill()
+from pyterrier_ikat.study.systems import System
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +38,6 @@ def topics():
     return pt.get_dataset("ikat:sample").get_topics()
 
 
-def asked(url, **body):
-    return httpx.post(f"{url}/search", json=body, timeout=60, verify=False)
-
-
 @pytest.mark.parametrize("settings", [{}, {"k1": 1.2, "b": 0.75}, {"num_results": 7}])
 def test_rows_are_those_of_the_local_index(url, sample_index, topics, settings):
     local = ikat.PassageIndex(sample_index).bm25(**settings)(topics)
@@ -88,6 +47,10 @@ def test_rows_are_those_of_the_local_index(url, sample_index, topics, settings):
 def test_a_dense_fusion_s_texts_are_not_asked_where_unread(url, sample_index, topics):
     local = ikat.PassageIndex(sample_index).bm25().without_texts()(topics)
     pd.testing.assert_frame_equal(ikat.Remote(url).without_texts()(topics), local)
+
+
+def asked(url, **body):
+    return httpx.post(f"{url}/search", json=body, timeout=60, verify=False)
 
 
 def test_a_blank_query_in_a_batch_has_no_passages(url):
@@ -178,6 +141,52 @@ def test_an_address_is_a_retriever_with_the_paper_s_bm25(url, sample_index, tmp_
     assert url not in str(stages)
 
 
+TOKEN = "planted-token-0123456789"
+
+
+class Served:
+    """A started ``ikat serve`` of an index, on the port of one before it if that is given."""
+
+    def __init__(self, index, port=0):
+        root = str(Path(ikat.__file__).parents[1])
+        command = "from pyterrier_ikat.cli import main; main()"
+        arguments = ["serve", "raw", "--index", str(index), "--port", str(port)]
+        environment = {"PYTHONPATH": root, "IKAT_SERVE_TOKEN": TOKEN, "PYTHONUNBUFFERED": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", command, *arguments],
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        begun = "".join(iter(self.process.stdout.readline, "Ctrl-C stops\n"))
+        [self.url] = set(re.findall(r"http://127\.0\.0\.1:\d+", begun))
+        self.port = int(self.url.rpartition(":")[2])
+        self._reads = threading.Thread(target=self.process.stdout.read)
+        self._reads.start()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self._reads.join()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    monkeypatch.setenv("IKAT_SEARCH_KEY", TOKEN)
+    started = []
+
+    def start(index, port=0):
+        started.append(Served(index, port))
+        return started[-1]
+
+    yield start
+    for served in started:
+        if served.process.poll() is None:
+            served.kill()
+
+
 @with_fields
 class Kills(ikat.Operator):
     """Kills the server that is in its list, before its second batch of turns."""
@@ -227,3 +236,111 @@ def test_a_wrong_token_is_an_error_that_names_the_variable(serve, sample_index, 
     monkeypatch.setenv("IKAT_SEARCH_KEY", "another-token-0123456789")
     with pytest.raises(ServerError, match="IKAT_SEARCH_KEY"):
         ikat.Remote(served.url).facts()
+
+
+# Searches of the service
+
+
+class Ranked(pt.Transformer):
+    """Two passages of each query, the second row first."""
+
+    def transform(self, inp):
+        rows = []
+        for qid, query in zip(inp["qid"], inp["query"], strict=True):
+            for rank in (1, 0):
+                about = {"docno": rank, "score": 2 - rank, "rank": rank, "text": f"{query} {rank}"}
+                rows.append({"qid": qid, "query": query, **about})
+        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank", "text"])
+
+
+def test_passages_of_each_query_are_in_the_order_of_their_ranks():
+    system = System.of(Ranked(), "mine")
+    answer = search(system, read(SearchRequest, {"queries": ["tea", " ", "mint"], "k": 2}))
+    assert answer["model"] == "mine"
+    of_tea, of_blank, of_mint = answer["results"]
+    assert of_tea == {
+        "query": "tea",
+        "passages": [
+            {"id": "0", "score": 2.0, "text": "tea 0"},
+            {"id": "1", "score": 1.0, "text": "tea 1"},
+        ],
+    }
+    assert of_blank == {"query": " ", "passages": []}
+    assert of_mint == {
+        "query": "mint",
+        "passages": [
+            {"id": "0", "score": 2.0, "text": "mint 0"},
+            {"id": "1", "score": 1.0, "text": "mint 1"},
+        ],
+    }
+    plain = search(system, read(SearchRequest, {"query": "tea", "k": 1, "texts": False}))
+    assert plain["results"] == [{"query": "tea", "passages": [{"id": "0", "score": 2.0}]}]
+
+
+class Bare(pt.Transformer):
+    """Passages without texts; of equal ranks the first row is better."""
+
+    def transform(self, inp):
+        rows = []
+        for qid in inp["qid"]:
+            for docno, rank in (("b", 1), ("a", 0), ("c", 1)):
+                rows.append({"qid": qid, "docno": docno, "score": 3 - rank, "rank": rank})
+        return pd.DataFrame(rows, columns=["qid", "docno", "score", "rank"])
+
+
+def test_passages_without_texts_are_ids_and_scores():
+    found = search(System.of(Bare(), "bare"), read(SearchRequest, {"query": "tea"}))["results"]
+    ids = [("a", 3.0), ("b", 2.0), ("c", 2.0)]
+    ranked = [{"id": docno, "score": score} for docno, score in ids]
+    assert found == [{"query": "tea", "passages": ranked}]
+
+
+def test_a_system_that_does_not_search_says_so():
+    system = System.of(ikat.RawUtterance(), "mine")
+    with pytest.raises(Failure, match="mine has no stage that searches") as refused:
+        search(system, read(SearchRequest, {"query": "tea"}))
+    assert (refused.value.status, refused.value.param) == (400, "model")
+    nothing = {"stage": None, "fingerprint": None, "bm25": False, "depth": None}
+    assert search_facts(system) == nothing
+
+
+def test_a_first_stage_takes_a_clients_depth_and_parameters(sample_index):
+    index = ikat.PassageIndex(sample_index)
+    system = System.of(ikat.RawUtterance() >> index.bm25(num_results=5, k1=0.8, b=0.3), "mine")
+    facts = search_facts(system)
+    assert (facts["bm25"], facts["depth"], "BM25" in facts["stage"]) == (True, None, True)
+    deeper = System.of(index.bm25(num_results=7, k1=0.8, b=0.3), "other")
+    assert search_facts(deeper)["fingerprint"] == facts["fingerprint"]  # the depth is the client's
+    other = System.of(index.bm25(num_results=5, k1=0.8, b=0.4), "other")
+    assert search_facts(other)["fingerprint"] != facts["fingerprint"]
+    for given, expected in [
+        ({}, (0.8, 0.3)),
+        ({"k1": 0.0}, (0.0, 0.3)),
+        ({"b": 0.0}, (0.8, 0.0)),
+        ({"k1": 1.2, "b": 0.7}, (1.2, 0.7)),
+    ]:
+        stage, cutoff = stage_for_client(system, 3, **given)
+        assert (stage.k1, stage.b, stage.num_results, cutoff.k) == (*expected, 3, 3)
+    foreign = System.of(Ranked(), "foreign")
+    assert search_facts(foreign)["bm25"] is False
+    assert stage_for_client(foreign, 4)[1].k == 4
+    for given in ({"k1": 0.0}, {"b": 0.0}):
+        with pytest.raises(UsageError, match="foreign searches with .* takes no k1 and b"):
+            stage_for_client(foreign, 4, **given)
+
+
+def test_only_a_wrong_parameter_is_the_client_s_fault(monkeypatch):
+    system = open_served({"a": Talks()}, Ledger())["a"]
+
+    def fails(error):
+        def stage(*_):
+            raise error
+
+        monkeypatch.setattr(service, "stage_for_client", stage)
+        return read(SearchRequest, {"query": "tea"})
+
+    with pytest.raises(service.Failure, match="k1 is below 0") as refused:
+        search(system, fails(ikat.UsageError("k1 is below 0")))
+    assert (refused.value.status, refused.value.param) == (400, "k1")
+    with pytest.raises(ikat.DataError, match="the index is gone"):
+        search(system, fails(ikat.DataError("the index is gone")))

@@ -2,8 +2,7 @@
 
 import pytest
 from fakes import scripted
-from live.simulation.players import Phrases, Says, SaysOnePerTurn, Wrote, user
-from live.simulation.test_simulated_sessions import dialogues
+from live.simulation.players import Phrases, Says, SaysOnePerTurn, Wrote, dialogues, user
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError

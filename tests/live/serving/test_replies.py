@@ -1,32 +1,44 @@
-"""The parts of replies and the limits of requests, without a server."""
+"""The parts of replies: content, passages, links, tokens, failures, and models described."""
 
 import json
+import logging
+import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from talking import FINDS, THREE_PASSAGES, Talks
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.completions.citations import CitedSentence
+from pyterrier_ikat.errors import IkatError
 from pyterrier_ikat.live.answering import StillTooLong
 from pyterrier_ikat.live.serving.replies import (
     ChatReply,
     Failure,
+    about,
     annotations,
-    as_html,
     citations,
     content_of,
     failure_of,
     link_title,
+    model_object,
     title_of,
     url_of,
     usage,
     why_changed,
     without_additions,
 )
-from pyterrier_ikat.live.serving.requests import ChatRequest, SearchRequest, read
-from pyterrier_ikat.live.serving.service import safe_name
-from pyterrier_ikat.llms import BudgetExceeded, StageError
+from pyterrier_ikat.live.serving.service import open_served
+from pyterrier_ikat.llms import BudgetExceeded, Ledger, StageError
 from pyterrier_ikat.llms.failures import Refused, Unavailable
 from pyterrier_ikat.llms.ledger import Spend
-from pyterrier_ikat.runs import ShownPassage, Turn
+from pyterrier_ikat.methods.catalogue import METHODS
+from pyterrier_ikat.runs import Turn
+from pyterrier_ikat.runs.answered_turn import ShownPassage
+from pyterrier_ikat.study.systems import System
 
 SOURCES = (ShownPassage("d 1", "Rooibos is red.", 2.5, "https://d1"), ShownPassage("d2", "", None))
 
@@ -159,16 +171,6 @@ def test_why_a_response_differs_is_told():
         assert why_changed(Turn(1, "?", "Tea.", more=more)) == why
 
 
-def test_a_line_of_an_answer_stays_a_line():
-    assert as_html(Turn(1, "?", "One\nTwo")) == "<p>One<br />\nTwo</p>\n"
-
-
-def test_long_answers_are_shown_as_they_are():
-    assert "<strong>" in as_html(Turn(1, "?", "**tea** " + "x" * 49_000))
-    long = as_html(Turn(1, "?", "**tea** <b>" + "x" * 50_000))
-    assert long.startswith("<p>**tea** &lt;b&gt;")
-
-
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
@@ -185,85 +187,6 @@ def test_a_failure_has_its_status_and_word(error, status, code):
     assert "secret" not in json.dumps(failure.record)
 
 
-# Requests
-
-
-def asked(**fields):
-    return read(ChatRequest, {"messages": [{"role": "user", "content": "Tea?"}], **fields})
-
-
-def test_fields_without_effect_are_named():
-    message = {"role": "system", "content": "Be short."}
-    request = asked(
-        messages=[message, {"role": "user", "content": " Tea? "}],
-        temperature=1,
-        top_p=None,
-        metadata={"ptkb": ["I ski."], "chat_id": "a", "theme": "dark"},
-    )
-    assert request.said == [{"role": "user", "content": "Tea?"}]
-    assert sorted(request.ignored) == ["messages[0] (system)", "metadata.theme", "temperature"]
-    assert (request.metadata.ptkb, request.metadata.chat_id) == ({"1": "I ski."}, "a")
-    assert (request.stream, request.stream_unchecked, request.sample) == (False, False, 0)
-
-
-@pytest.mark.parametrize(
-    ("fields", "is_read"),
-    [
-        ({"sample": 1000}, True),
-        ({"sample": 1001}, False),
-        ({"sample": -1}, False),
-        ({"messages": []}, False),
-        ({"messages": [{"role": "user", "content": "Tea?"}] * 1000}, True),
-        ({"messages": [{"role": "user", "content": "Tea?"}] * 1001}, False),
-        ({"n": 1}, True),
-        ({"n": 2}, False),
-        ({"metadata": {"ptkb": ["I ski."] * 500}}, True),
-        ({"metadata": {"ptkb": ["I ski."] * 501}}, False),
-        ({"tool_choice": "none"}, True),
-        ({"tool_choice": "required"}, False),
-        ({"logprobs": True}, False),
-    ],
-)
-def test_the_limits_of_a_question(fields, is_read):
-    if is_read:
-        assert asked(**fields).said[-1]["content"] == "Tea?"
-        return
-    with pytest.raises(Failure) as refused:
-        asked(**fields)
-    assert refused.value.status == 400
-    assert refused.value.param.partition(".")[0] == next(iter(fields))
-
-
-@pytest.mark.parametrize(
-    ("fields", "is_read"),
-    [
-        ({"query": "tea", "k": 10_000}, True),
-        ({"query": "tea", "k": 10_001}, False),
-        ({"query": "tea", "k": 0}, False),
-        ({"queries": ["tea"] * 64, "k": 1000}, True),
-        ({"queries": ["tea"] * 64, "k": 1001}, False),
-        ({"queries": ["tea"] * 65, "k": 1}, False),
-        ({"queries": [""], "k": 1}, True),
-        ({"query": " "}, False),
-        ({"query": "tea", "queries": ["tea"]}, False),
-        ({}, False),
-        ({"query": "tea", "depth": 5}, False),
-    ],
-)
-def test_the_limits_of_a_search(fields, is_read):
-    if is_read:
-        request = read(SearchRequest, fields)
-        assert request.every_query == fields.get("queries", ["tea"])
-        return
-    with pytest.raises(Failure):
-        read(SearchRequest, fields)
-
-
-def test_a_search_has_ten_passages_with_texts_by_default():
-    request = read(SearchRequest, {"query": "tea"})
-    assert (request.k, request.texts, request.k1, request.b) == (10, True, None, None)
-
-
 def test_one_model_that_is_down_is_worth_another_try(caplog):
     failures = [Refused("answer", "1", "No xyzzy."), Unavailable("answer", "2", "it is down")]
     with caplog.at_level("ERROR", "pyterrier_ikat.live.serving"):
@@ -273,5 +196,75 @@ def test_one_model_that_is_down_is_worth_another_try(caplog):
     assert failure_of(StageError("answer", failures[:1])).status == 502
 
 
-def test_half_a_character_in_a_name_is_saved_under_another():
-    assert safe_name("\ud800a") != safe_name("\ud801a")
+def test_a_link_begins_where_its_passage_is_first_cited():
+    turn = Turn(1, "?", "A. B. C.", THREE_PASSAGES)
+    links = [link["url_citation"] for link in annotations(turn, "A [2]. B [1]. C [2][1].", None)]
+    places = [(link["start_index"], link["end_index"], link["title"]) for link in links]
+    assert places == [(9, 12, "d1"), (2, 5, "d2"), (0, 3, "d3")]
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=80))
+def test_titles_of_links_are_short_and_whole(text):
+    title = link_title(ShownPassage("d1", text))
+    line = " ".join(text.strip().partition("\n")[0].split())
+    assert 0 < len(title) <= 30
+    assert title == "d1" or line.startswith(title)
+
+
+def test_a_fault_is_logged_with_its_innermost_places_first(caplog):
+    def inner(depth):
+        if not depth:
+            raise KeyError("secret words")
+        inner(depth - 1)
+
+    with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
+        try:
+            inner(9)
+        except KeyError as error:
+            failure = ikat.live.serving.replies.failure_of(error)
+    assert (failure.status, failure.code) == (500, "internal_error")
+    [line] = caplog.messages
+    assert line.startswith("unexpected KeyError in inner (")
+    places = [re.search(":([0-9]+)\\)", place)[1] for place in line.split(" < ")]
+    assert len(places) == 6
+    assert places[0] != places[1] == places[2] == places[5]
+    assert "secret" not in line
+    caplog.clear()
+    with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
+        assert ikat.live.serving.replies.failure_of(IkatError("it broke")).code == "system_failed"
+    assert caplog.messages == ["it broke"]
+
+
+# Models described
+
+
+def test_a_system_is_described_by_one_sentence_in_plain_words():
+    described = {name: about(System(method, FINDS)) for name, method in METHODS.items()}
+    assert not [one for one in described.values() if re.search(r"(?i)section|table \d|`", one)]
+    for one in described.values():
+        assert ". " not in one
+        assert one.endswith(".")
+    assert described["aqd"] == (
+        "AQD: the LLM's answer, up to n queries for it, their results interleaved."
+    )
+    assert (
+        about(System.of(ikat.Answer(ikat.llm("recorded:sample")))) == "Works by drafting an answer."
+    )
+
+
+def conversation_of(words):
+    return SimpleNamespace(turns=[SimpleNamespace(utterance=words)])
+
+
+def test_a_model_is_described_with_three_of_its_examples(sample_index):
+    model = ikat.llm("recorded:sample")
+    pipeline = ikat.Answer(model) >> ikat.PassageIndex(sample_index).bm25()
+    opened = open_served({"mine": pipeline}, Ledger())
+    described = model_object(opened["mine"], 7)
+    first = [chat.turns[0].utterance for chat in ikat.dataset("ikat:sample").conversations]
+    assert described["examples"] == list(dict.fromkeys(first))[:3]
+    chats = tuple(conversation_of(words) for words in ("a", "b", "a", "c", "d"))
+    assert model_object(replace(opened["mine"], recorded=chats), 7)["examples"] == ["a", "b", "c"]
+    assert (described["id"], described["created"], described["object"]) == ("mine", 7, "model")
+    assert described["search"]["bm25"] is True
+    assert model_object(System.of(Talks(), "talks"), 7)["examples"] == []

@@ -2,115 +2,18 @@
 
 import json
 import re
-from functools import partial
 
-import pandas as pd
 import pyterrier as pt
 import pytest
-from track_server import (
-    DOCUMENTED,
-    LAST_WORDS,
-    NEW,
-    OLD,
-    TOKEN,
-    TOPICS,
-    InProcess,
-    Refused,
-    Track,
-    list_questions,
-    tokenizer,
-)
+from fakes import scripted
+from playing import EVERY, ONE, Look, Model, Three, play, said, system_of, written
+from track_server import DOCUMENTED, NEW, OLD, Refused, Track, tokenizer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.live.interactive import (
-    InteractiveWarning,
-    interact,
-    interactive_run,
-    track_server,
-)
-from pyterrier_ikat.live.interactive.track_server import TrackServer
+from pyterrier_ikat.live.interactive import InteractiveWarning, interactive_run
+from pyterrier_ikat.llms import Ledger
 from pyterrier_ikat.llms.failures import FatalLLMError
-from pyterrier_ikat.memory.user_memory import NothingLearnedWarning
-
-ADDRESS = "http://localhost:8888/sim"
-
-
-class Model:
-    """Answers each question with its number, and remembers the prompts."""
-
-    def __init__(self, say=lambda number: f"Answer {number}."):
-        self.asked = []
-        self.say = say
-
-    def generate(self, chats):
-        self.asked += chats
-        return [self.say(len(self.asked))] * len(chats)
-
-
-class Three(pt.Transformer):
-    """Three passages of each turn, of which the response used two."""
-
-    def transform(self, inp):
-        docnos = [
-            "clueweb22-en0000-00-00000:0",
-            "clueweb22-en0000-00-00000:1",
-            "clueweb22-en0000-00-00001:0",
-        ]
-        scores = [3.0, 2.0, 2.0]
-        found = pd.DataFrame(
-            {
-                "docno": docnos,
-                "score": scores,
-                "rank": [0, 1, 2],
-                "used": [True, True, False],
-                "text": ["a", "b", "c"],
-            }
-        )
-        return inp.merge(found, how="cross").assign(qstatements=[[("1", 2.0)]] * 3 * len(inp))
-
-
-def system_of(model):
-    return ikat.Answer(ikat.llm(model)) >> Three()
-
-
-def play(track, folder, model=None, step=lambda name: None, count=False, **options):
-    """A run on the track without waiting; spaCy, slow to import, counts where ``count`` is set."""
-    system = options.pop("system", None) or system_of(Model() if model is None else model)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("IKAT_TOKEN", TOKEN)
-        patched.setattr(
-            interactive_run, "TrackServer", partial(TrackServer, transport=InProcess(track, step))
-        )
-        patched.setattr(track_server, "sleep", lambda seconds: None)
-        for module in () if count else (track_server, interactive_run):
-            patched.setattr(module, "tokenizer", lambda: str.split)
-        return interact(ADDRESS, system, out=folder, **{"run_id": "mine", **options})
-
-
-def said(turns):
-    return [(topic, utterance) for topic, utterance, _ in turns]
-
-
-EVERY = list_questions(TOPICS)
-
-
-def written(path, text):
-    path.write_text(text)
-    return path
-
-
-class Look(pt.Transformer):
-    """Keeps the turns that the system sees."""
-
-    def __init__(self):
-        self.seen = []
-
-    def transform(self, inp):
-        for _, row in inp.iterrows():
-            if row["query"] != "?":
-                self.seen.append(row)
-        return inp
 
 
 @pytest.mark.parametrize("form", [DOCUMENTED, OLD, NEW])
@@ -173,118 +76,6 @@ def test_each_turn_is_answered_once_and_the_log_equals_the_dump(tmp_path, form):
     assert run.log.dialogues()[0].sent[1] > 0
 
 
-def test_memory_learns_once_per_chat_and_knows_returning_users(tmp_path):
-    class Notes(ikat.UserMemory):
-        def __init__(self):
-            super().__init__(tmp_path / "notes.json")
-            self.learned = []
-            self.told = {}
-
-        def require_learning(self):
-            pass
-
-        def add(self, user, statements):
-            self.told[user] = statements
-
-        def known(self, user, session=None, turn=None):
-            learned = {}
-            for place, (who, _, messages) in enumerate(self.learned):
-                if who == user:
-                    learned[f"m{place}"] = messages[0]["content"]
-            return self.told.get(user, {}) | learned
-
-        def learn(self, *learned):
-            self.learned.append(learned)
-
-    track = Track(form=NEW)
-    memory = Notes()
-    look = Look()
-    for _ in range(2):
-        play(
-            track,
-            tmp_path / "run",
-            system=look >> system_of(Model()),
-            memory=memory,
-            persona=written(tmp_path / "all.txt", "I am 46."),
-        )
-        assert [about[:2] for about in memory.learned] == [
-            ("ann", "1-1"),
-            ("bob", "2-1"),
-            ("ann", "1-2"),
-        ]
-    assert [message["content"] for message in memory.learned[1][2]] == [
-        "Where may I walk?",
-        "Answer 4.",
-        LAST_WORDS,
-    ]
-    assert [row["qptkb"] for row in look.seen] == [{"1": "I am 46."}] * 4 + [
-        {"1": "I am 46.", "m0": "Which tea has no caffeine?"}
-    ] * 2
-    made = {"system": "mine", "models": ["Model"], "package": ikat.__version__}
-    assert track.runs["mine"].about["extra"] == {**made, "track_persona": True}
-
-
-def test_a_memory_file_is_of_one_run_which_goes_on_unlearned(tmp_path):
-    entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
-    llm = ikat.llm(
-        Model(
-            lambda number: '[{"message": 1, "words": "caffeine", "statement": "I avoid caffeine."}]'
-        )
-    )
-    learned = tmp_path / "users.json"
-    play(Track(), tmp_path / "run", system={"mine": entry}, llm=llm, memory=learned)
-    memory = ikat.UserMemory(learned)
-    assert memory.known("ann", "1-1", 3) == {}
-    assert memory.known("ann", "1-2", 1) == {"1": "I avoid caffeine."}
-    with pytest.raises(ikat.DataError, match="users.json"):
-        play(
-            Track(),
-            tmp_path / "other",
-            system={"mine": entry},
-            llm=llm,
-            memory=learned,
-            run_id="other",
-        )
-    with pytest.warns(NothingLearnedWarning) as told:
-        run = play(
-            Track(),
-            tmp_path / "none",
-            system={"mine": entry},
-            llm=ikat.llm(Model()),
-            memory=tmp_path / "none.json",
-        )
-    why = "no JSON list of statements in the completion of 9 characters"
-    assert {str(one.message) for one in told} == {
-        f"nothing was learned from conversation 1-1: {why}",
-        f"nothing was learned from conversation 2-1: {why}",
-        f"nothing was learned from conversation 1-2: {why}",
-    }
-    assert run.finished
-    assert ikat.UserMemory(tmp_path / "none.json").users() == []
-
-
-def test_a_run_stops_without_the_model_and_learns_when_restarted(tmp_path):
-    class Fails:
-        """Learns nothing, after it was not available once."""
-
-        asked = 0
-
-        def generate(self, chats):
-            self.asked += 1
-            if self.asked == 1:
-                raise OSError("down")
-            return ["[]" for _ in chats]
-
-    memory = ikat.UserMemory(tmp_path / "users.json", Fails())
-    track = Track()
-    with pytest.raises(ikat.IkatError, match="update_ptkb.*raised OSError: down"):
-        play(track, tmp_path / "run", memory=memory)
-    assert play(track, tmp_path / "run", memory=memory).finished
-    assert memory.llm.ledger.frame()[["calls", "unanswered", "failures"]].values.tolist() == [
-        [3, 1, 1]
-    ]  # three conversations
-
-
 def test_a_system_without_an_answer_tells_the_user_so(tmp_path):
     nothing = pt.apply.generic(
         lambda inp: inp.assign(docno="d", score=1.0, rank=0, used=True).iloc[:0]
@@ -345,6 +136,15 @@ def test_each_user_may_have_a_persona(tmp_path):
     ]
 
 
+def test_persona_by_user_and_for_nobody_else(tmp_path):
+    (tmp_path / "people").mkdir()
+    (tmp_path / "people" / "ann.txt").write_text("I run.\n")
+    track = Track((*ONE, ("2-1", "bob", ("Where?",))), form=NEW)
+    look = Look()
+    play(track, tmp_path / "run", system=look >> system_of(Model()), persona=tmp_path / "people")
+    assert [row["qptkb"] for row in look.seen] == [{"1": "I run."}, {"1": "I run."}, {}]
+
+
 FORTY = "".join(f"{number} two three four five six seven eight nine. " for number in range(40))
 """Sentences of ten tokens."""
 
@@ -398,6 +198,56 @@ def test_a_stopped_run_continues_and_another_one_is_refused(tmp_path):
         play(track, tmp_path / "three", run_id="three")
 
 
+def test_a_run_keeps_what_must_not_change(tmp_path):
+    track = Track(ONE)
+    (tmp_path / "ann.txt").write_text("I run.\n")
+    run = play(track, tmp_path / "run", persona=tmp_path / "ann.txt")
+    kept = {
+        "kind": "interactive",
+        "system": "mine",
+        "run_id": "mine",
+        "team": "team-a",
+        "debug": False,
+        "description": "mine (pyterrier_ikat)",
+        "track_persona": False,
+        "memory_prompts": {},
+    }
+    assert {name: run.log.header[name] for name in kept} == kept
+    assert track.runs["mine"].about["description"] == "mine (pyterrier_ikat)"
+    assert track.runs["mine"].about["track_persona"] == 0
+    assert "expression" in run.log.header
+    assert len(run.log.header["persona"]) == 32
+    assert repr(run) == f"<interactive run in {tmp_path / 'run'}, finished>"
+    (tmp_path / "ann.txt").write_text("I cook.\n")
+    memory = ikat.UserMemory(tmp_path / "memory.jsonl", scripted()[0])
+    for options, told in [
+        ({}, "persona"),
+        ({"persona": tmp_path / "ann.txt"}, "persona"),
+        ({"debug": True}, "debug was False, now True"),
+        ({"description": "Ours."}, "description was 'mine .pyterrier_ikat.', now 'Ours.'"),
+        ({"memory": memory}, "track_persona was False, now True"),
+    ]:
+        with pytest.raises(UsageError, match=told):
+            play(Track(ONE), tmp_path / "run", **options)
+    with pytest.raises(UsageError, match="team was 'team-a', now 'team-b'"):
+        play(Track(ONE, team="team-b"), tmp_path / "run")
+    plain = play(Track(ONE), tmp_path / "plain", sessions=1)
+    assert plain.log.header["persona"] == ""
+
+
+def test_as_many_conversations_as_asked_for_and_no_more(tmp_path):
+    track = Track()
+    model = Model()
+    for sessions, turns in [(1, 3), (1, 3), (2, 4), (5, 6)]:
+        run = play(track, tmp_path / "run", model, sessions=sessions)
+        assert said(track.taken) == EVERY[:turns]
+        assert run.finished == (sessions == 5)
+    assert len(model.asked) == 6
+
+
+# What is refused
+
+
 def test_what_cannot_be_played_or_sent_is_refused(tmp_path, monkeypatch):
     monkeypatch.delenv("PLANTED", raising=False)
     keyless = ikat.Answer(ikat.llm("openai:small api_key_env=PLANTED cache=none")) >> Three()
@@ -440,6 +290,77 @@ def test_what_cannot_be_played_or_sent_is_refused(tmp_path, monkeypatch):
         play(Strict(), tmp_path / "strict")
 
 
+@pytest.mark.parametrize(
+    ("system", "told"),
+    [
+        ({"a": Three(), "b": Three()}, "a run is of one system, and these are a, b"),
+        ("human_qr", "annotations of each turn"),
+    ],
+)
+def test_a_system_that_cannot_play_is_named(tmp_path, system, told):
+    track = Track(ONE)
+    with pytest.raises(UsageError, match=told):
+        play(track, tmp_path / "run", system=system)
+    assert track.runs == {}
+
+
+def test_without_its_tokenizer_nothing_is_begun(tmp_path, monkeypatch):
+    def lacking():
+        raise UsageError("an interactive run counts tokens with spaCy")
+
+    monkeypatch.setattr(interactive_run, "tokenizer", lacking)
+    monkeypatch.setenv("IKAT_TOKEN", "tok")
+    with pytest.raises(UsageError, match="with spaCy"):
+        ikat.interact("https://host", system_of(Model()), run_id="mine", out=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Systems and dumps
+
+
+class Says(pt.Transformer):
+    """Responds in a column, which nobody can know before: it fails with a frame without rows."""
+
+    def transform(self, inp):
+        [qid] = inp["qid"].unique()
+        return inp.assign(qanswer=f"Because {qid}.")
+
+
+def test_a_system_of_others_may_respond(tmp_path):
+    track = Track((("1-1", "ann", ("Why?",)),))
+    play(track, tmp_path / "run", system=Look() >> Three() >> Says())
+    assert [response for *_, response in track.taken] == ["Because 1-1_1."]
+
+
+def test_a_methods_response_cites_and_a_memory_takes_its_prompts(tmp_path):
+    entry = ikat.method(paper="")(lambda llm: Three() >> ikat.Respond(llm))
+    (tmp_path / "update_ptkb.jinja").write_text("Learn from {{ context }}")
+    model = Model(lambda number: "Tea." if number == 1 else "[]")
+    play(
+        Track((("1-1", "ann", ("Why?",)),)),
+        tmp_path / "run",
+        system={"mine": entry},
+        llm=ikat.llm(model),
+        memory=tmp_path / "users.json",
+        prompts=tmp_path,
+    )
+    response, learning = model.asked
+    assert "by their numbers" in str(response)
+    assert "Learn from" in str(learning)
+
+
+def test_the_account_of_the_caller_counts_a_named_model(tmp_path):
+    recorded = tmp_path / "recorded.jsonl"
+    recorded.write_text('{"qid": "1-1_1", "stage": "answer", "model": "m", "completion": "Tea."}\n')
+    entry = ikat.method(paper="")(lambda llm: ikat.Answer(llm) >> Three())
+    ledger = Ledger()
+    track = Track((("1-1", "ann", ("Why?",)),))
+    llm = f"recorded:{recorded}"
+    run = play(track, tmp_path / "run", system={"other": entry}, llm=llm, ledger=ledger)
+    assert ledger.frame()["known"].sum() == 1
+    assert run.log.header["system"] == "other"
+
+
 def test_a_dump_that_cannot_be_fetched_is_told_and_fetched_again(tmp_path, monkeypatch):
     track = Track()
     with monkeypatch.context() as patch:
@@ -449,3 +370,10 @@ def test_a_dump_that_cannot_be_fetched_is_told_and_fetched_again(tmp_path, monke
     assert not (tmp_path / "run" / "dump.json").exists()
     play(track, tmp_path / "run")
     assert (tmp_path / "run" / "dump.json").exists()
+
+
+def test_a_dump_is_written_anew_by_each_call(tmp_path):
+    track = Track(ONE, form=NEW)
+    for _ in range(2):
+        play(track, tmp_path / "run")
+        assert len(json.loads((tmp_path / "run" / "dump.json").read_text())) == 3

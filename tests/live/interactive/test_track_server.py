@@ -1,18 +1,18 @@
-"""The calls of the track's server: paths, fields, repeats, errors, and what a dump says."""
+"""The calls of the track's server: paths, fields, repeats, errors, and messages of the user."""
 
 import json
 
 import httpx
 import pytest
+from playing import server_of, user_message
 
+import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.live.interactive import ServerDown, track_server
 from pyterrier_ikat.live.interactive.track_server import (
-    Dumped,
     ServerRefusal,
     TrackServer,
     UserMessage,
-    read_dump,
     safe_address,
 )
 
@@ -269,6 +269,58 @@ def test_addresses_are_encrypted_or_of_this_machine(address, expected):
         assert safe_address(address) == expected
 
 
+def test_errors_of_the_server_say_what_to_do():
+    down = ServerDown("it is gone", status=503, late=True)
+    assert str(down) == (
+        "it is gone: check the address, or start again later; the same command continues the run"
+    )
+    assert (down.why, down.status, down.unsent, down.late) == ("it is gone", 503, False, True)
+    refusal = ServerRefusal("it refuses", "repair it", 403, unsent=True)
+    assert str(refusal) == "it refuses: repair it"
+    assert (refusal.why, refusal.status, refusal.unsent, refusal.late) == (
+        "it refuses",
+        403,
+        True,
+        False,
+    )
+    assert isinstance(refusal, ikat.UsageError)
+
+
+def test_words_of_a_server_command_no_terminal(monkeypatch):
+    with pytest.raises(ServerRefusal) as raised:
+        server_of(monkeypatch, 403, "no\x1b[2J\u202e way").team()
+    for code in ("\x1b", "\u202e"):
+        assert code not in str(raised.value)
+    assert "(403: no [2J" in raised.value.why
+    assert raised.value.status == 403
+    with pytest.raises(ServerRefusal) as raised:
+        server_of(monkeypatch, 400, "bad").team()
+    assert raised.value.status == 400
+
+
+@pytest.mark.parametrize("token", ["", " \n", "a b", "töken", "a\nb"])
+def test_a_token_has_no_blank_and_is_shown_nowhere(monkeypatch, token):
+    monkeypatch.setenv("IKAT_TOKEN", token)
+    with pytest.raises(ikat.UsageError, match="IKAT_TOKEN is empty or has a character") as raised:
+        TrackServer("https://host", "mine")
+    if token.strip():
+        assert token not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "trusts"), [("https://host/sim", True), ("http://localhost:1", False)]
+)
+def test_proxies_of_the_environment_are_for_encrypted_calls(monkeypatch, address, trusts):
+    monkeypatch.setenv("IKAT_TOKEN", "  tok-1\n")
+    server = TrackServer(address, "mine")
+    assert server._client.trust_env is trusts
+    assert server._client.headers["authorization"] == "Bearer tok-1"
+    assert (server._client.timeout.read, server._client.timeout.connect) == (300, 10)
+
+
+# Messages of the user
+
+
 def message(**changes):
     return UserMessage.of({**MESSAGE, **changes})
 
@@ -300,30 +352,61 @@ def test_a_server_at_work_shows_the_response_as_the_message(changes, at_work):
     assert message(**changes).at_work is at_work
 
 
-def dumped(response, topic="1-1_2"):
-    return {"metadata": {"topic_id": topic}, "responses": [response]}
+PLAIN_MESSAGE = {"topic_id": "1-1", "user_id": "u", "utterance": "Why?", "history": []}
+PLAIN_MESSAGE |= {"last_response_of_session": False, "last_response_of_run": False}
 
 
 @pytest.mark.parametrize(
-    ("response", "topic", "expected"),
+    ("field", "value", "told"),
     [
-        ({"user_utterance": "Why?", "text": "So."}, "1-1_2", ("1-1", "Why?", "So.")),
-        ({"user_utterance": "Why?", "assistant_text": "So."}, "a_b_0", ("a_b", "Why?", "So.")),
-        ({"user_utterance": "Bye.", "text": None}, "1-1_2", ("1-1", "Bye.", None)),
-        ({"user_utterance": "Why?", "text": 7}, "1-1_2", None),
-        ({"user_utterance": "Why?"}, "1-1_2", None),
-        ({"user_utterance": "Why?", "text": "a", "assistant_text": "b"}, "1-1_2", None),
-        ({"text": "So."}, "1-1_2", None),
-        ({"user_utterance": "Why?", "text": "So."}, "11", None),
-        ({"user_utterance": "Why?", "text": "So."}, "_1", None),
+        (
+            "last_response_of_session",
+            "false",
+            "last_response_of_session: Input should be a valid boolean",
+        ),
+        ("last_response_of_run", None, "last_response_of_run: Input should be a valid boolean"),
+        ("utterance", None, "utterance: Input should be a valid string"),
+        ("user_id", True, "user_id: Input should be a valid string"),
+        ("history", [{"role": "human", "content": "Why?"}], "history.0.role"),
     ],
 )
-def test_entries_of_a_dump(response, topic, expected):
-    entry = dumped(response, topic)
-    if expected is None:
-        with pytest.raises(DataError, match="entry 1 of the server's dump"):
-            read_dump([entry])
-    else:
-        assert read_dump([entry]) == [Dumped(*expected)]
-    with pytest.raises(DataError):
-        read_dump([{**entry, "responses": [response, response]}])
+def test_a_missing_or_mistyped_field_is_named_and_not_guessed(field, value, told):
+    without = {name: known for name, known in PLAIN_MESSAGE.items() if name != field}
+    for found, why in (
+        ({**PLAIN_MESSAGE, field: value}, told),
+        (without, f"{field}: Field required"),
+    ):
+        with pytest.raises(DataError, match=why):
+            UserMessage.of(found)
+
+
+def test_numbers_as_ids_and_fields_nobody_knows():
+    assert UserMessage.of({**PLAIN_MESSAGE, "topic_id": 7, "mood": "good"}).topic == "7"
+
+
+def test_a_field_of_another_type_is_named():
+    for field, value in [
+        ("utterance", None),
+        ("last_response_of_session", 1),
+        ("last_response_of_run", "false"),
+        ("history.1.role", "system"),
+        ("history.1.content", None),
+    ]:
+        name, _, rest = field.partition(".")
+        if rest:
+            good = {"role": "user", "content": "Hi"}
+            value = [good, {**good, rest.partition(".")[2]: value}]
+        with pytest.raises(DataError, match=rf"not a user message \({field}: "):
+            user_message(**{name: value})
+    assert user_message(topic_id=7, user_id=8).topic == "7"
+    assert user_message(utterance="no\x1b[2J").utterance == "no [2J"
+    assert [user_message(history=[{"role": "user", "content": "\x07"}]).history[0].content] == [" "]
+
+
+def test_a_question_asked_again_is_another_turn():
+    history = [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]
+    fields = {"topic_id": "1-1", "user_id": "ann", "utterance": "Why?", "history": history}
+    fields |= {"last_response_of_session": False, "last_response_of_run": False}
+    message = UserMessage.of(fields)
+    assert message.messages == [*history, {"role": "user", "content": "Why?"}]
+    assert message.position == ("1-1", 2, False)

@@ -2,28 +2,24 @@
 
 import json
 import logging
+import re
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from talking import Client, says, served
+from talking import TOKEN, Client, Fails, Talks, events, says, served
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.live.serving import application, running, server
+from pyterrier_ikat.live.serving import application
+from pyterrier_ikat.llms import BudgetExceeded, FatalLLMError, StageError
+from pyterrier_ikat.llms.failures import Refused, Unavailable
 
-TOKEN = "a-token-of-twenty-signs"
 FOREIGN = "https://elsewhere.example"
-BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.fixture(scope="module")
 def local():
     return Client(served())
-
-
-@pytest.fixture(scope="module")
-def guarded():
-    return Client(served(token=TOKEN, origins=["https://chat.example"]))
 
 
 @pytest.mark.parametrize(
@@ -80,6 +76,11 @@ def test_the_page_runs_only_its_own_script(local):
         assert local.ask("GET", f"/page/{name}")[0] == status
 
 
+@pytest.fixture(scope="module")
+def guarded():
+    return Client(served(token=TOKEN, origins=["https://chat.example"]))
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -109,6 +110,9 @@ def test_with_a_token_nothing_but_the_page_is_served_without_it(guarded, given):
         )
     for path in ("/", "/page/page.js"):
         assert guarded.ask("GET", path, headers={"authorization": given})[0] == 200
+
+
+BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 def test_the_token_is_compared_in_a_time_that_tells_nothing(guarded, monkeypatch):
@@ -202,66 +206,6 @@ def test_no_header_makes_the_server_fail(local, headers):
     assert b"Traceback" not in content
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
-        "short",
-        "with blanks in the middle",
-        "überlang-aber-nicht-ascii",
-        "line\nbreaks-are-no-header",
-    ],
-)
-def test_a_token_that_can_be_guessed_or_not_be_sent_is_refused(token):
-    with (
-        pytest.raises(
-            ikat.UsageError, match="needs at least 16 letters, .* export IKAT_SERVE_TOKEN="
-        ) as refused,
-        running("raw", token=token),
-    ):
-        pass
-    assert token not in str(refused.value)
-
-
-def test_it_is_said_where_the_token_comes_from(monkeypatch):
-    monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
-    assert server._token("127.0.0.1", None) == (
-        None,
-        "no token: only this machine is answered; IKAT_SERVE_TOKEN is not set",
-    )
-    assert "the argument token" in server._token("0.0.0.0", TOKEN)[1]
-    monkeypatch.setenv("IKAT_SERVE_TOKEN", TOKEN)
-    token, said = server._token("127.0.0.1", None)
-    assert (token, "the environment variable IKAT_SERVE_TOKEN" in said, TOKEN in said) == (
-        TOKEN,
-        True,
-        False,
-    )
-
-
-def test_the_token_of_the_team_is_no_key_of_the_server(monkeypatch):
-    monkeypatch.delenv("IKAT_SERVE_TOKEN", raising=False)
-    monkeypatch.setenv("IKAT_TOKEN", f"{TOKEN}\n")
-    with (
-        pytest.raises(
-            ikat.UsageError,
-            match="IKAT_TOKEN is the token of your team .*: export IKAT_SERVE_TOKEN=",
-        ),
-        running("raw", host="::"),
-    ):
-        pass
-    token, said = server._token("127.0.0.1", None)
-    assert (token, "IKAT_TOKEN is the token of your team" in said, TOKEN in said) == (
-        None,
-        True,
-        False,
-    )
-    monkeypatch.setenv("IKAT_SERVE_TOKEN", TOKEN)
-    for argument in (None, TOKEN):
-        with pytest.raises(ikat.UsageError, match="is that of IKAT_TOKEN") as refused:
-            server._token("127.0.0.1", argument)
-        assert TOKEN not in str(refused.value)
-
-
 def test_the_log_has_no_words_of_anybody(guarded, caplog):
     caplog.set_level(logging.INFO)
     headers = {**BEARER, "cookie": "xyzzy"}
@@ -269,3 +213,149 @@ def test_the_log_has_no_words_of_anybody(guarded, caplog):
     guarded.ask("GET", "/xyzzy", headers=headers)
     assert "xyzzy" not in caplog.text
     assert TOKEN not in caplog.text
+
+
+# Addresses and headers
+
+
+def test_models_are_listed_and_found_by_name(two_models):
+    status, _, content = two_models.ask("GET", "/v1/models")
+    listed = json.loads(content)
+    assert (status, listed["object"]) == (200, "list")
+    assert [model["id"] for model in listed["data"]] == ["talks", "other"]
+    status, _, content = two_models.ask("GET", "/v1/models/other")
+    assert (status, json.loads(content)) == (200, listed["data"][1])
+    status, _, content = two_models.ask("GET", "/v1/models/none")
+    error = json.loads(content)["error"]
+    assert (status, error["code"], error["param"]) == (404, "model_not_found", "model")
+    assert "'none': give one of talks, other" in error["message"]
+
+
+def test_only_a_single_model_needs_no_name(two_models):
+    body = {"messages": [{"role": "user", "content": "Which tea?"}]}
+    status, answer = two_models.chat(body)
+    assert (status, answer["error"]["param"]) == (404, "model")
+    status, answer = Client(served({"mine": Talks("Mint.")})).chat(body)
+    assert (status, answer["model"], answer["ikat"]["response"]) == (200, "mine", "Mint.")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"authorization": f"Bearer {TOKEN}"}, 200),
+        ({"authorization": f"bearer   {TOKEN} "}, 200),
+        ({"authorization": f"Basic {TOKEN}"}, 401),
+        ({"authorization": TOKEN}, 401),
+        ({"content-type": "Application/JSON; charset=utf-8"}, 401),
+    ],
+)
+def test_the_scheme_of_a_token_is_bearer(headers, status):
+    guarded = Client(served(token=TOKEN))
+    assert guarded.ask("GET", "/v1/models", headers=headers)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+        (" application/json ", 200),
+        ("application/json-seq", 415),
+        ("text/json", 415),
+    ],
+)
+def test_a_body_has_to_be_of_json_type(two_models, kind, status):
+    assert two_models.chat(says("Hi"), headers={"content-type": kind})[0] == status
+
+
+def test_a_stream_is_kept_by_no_proxy(two_models):
+    body = says("Hi", stream=True)
+    _, headers, content = two_models.ask("POST", "/v1/chat/completions", body)
+    assert headers["cache-control"] == "no-store"
+    assert "usage" not in events(content)[-1]
+    assert two_models.ask("GET", "/answers/none")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "instead"),
+    [
+        ("/chat/completions", "POST /v1/chat/completions"),
+        ("/v1/responses", "POST /v1/chat/completions"),
+        ("/v1/responses/", "OpenAIChatCompletionsModel"),
+        ("/v1/completions", "POST /v1/chat/completions"),
+        ("/v1/embeddings", "POST /search"),
+    ],
+)
+def test_a_client_at_another_address_is_told_the_right_one(client, path, instead):
+    status, answer = client.post(path, {"model": "talks", "input": "Which tea?"})
+    assert status == 404
+    assert instead in answer["error"]["message"]
+
+
+# Failures
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "words", "logged"),
+    [
+        (
+            FatalLLMError("no server answers at http://inner:1"),
+            502,
+            "llm_unusable",
+            "can't be asked",
+            "no server answers",
+        ),
+        (
+            StageError("answer", [Unavailable("answer", "1", "503 of http://inner:1")]),
+            503,
+            "llm_unavailable",
+            "ask again later",
+            "503",
+        ),
+        (
+            StageError("answer", [Refused("answer", "1", "No xyzzy.")]),
+            502,
+            "llm_failed",
+            "(Refused)",
+            "answer: Refused",
+        ),
+        (
+            BudgetExceeded(spent=2.0, budget=1.0, where="runs/inner"),
+            402,
+            "budget_exceeded",
+            "budget of this",
+            "runs/inner has cost 2",
+        ),
+        (
+            ikat.DataError("the index /inner/a is gone"),
+            500,
+            "system_failed",
+            "in the log of",
+            "the index /inner/a is gone",
+        ),
+        (KeyError("xyzzy"), 500, "internal_error", "", "unexpected KeyError in transform"),
+    ],
+)
+def test_a_failure_is_told_to_the_reader_its_reason_to_operators(
+    caplog, error, status, code, words, logged
+):
+    found, answer = Client(served({"talks": Fails(error)})).chat(says("My secret word is xyzzy."))
+    assert (found, answer["error"]["code"], words in answer["error"]["message"]) == (
+        status,
+        code,
+        True,
+    )
+    assert not re.search(
+        "inner|run it again|run again|on_error|cache|base_url", answer["error"]["message"]
+    )
+    assert logged in caplog.text
+    assert "xyzzy" not in caplog.text + json.dumps(answer)
+
+
+def test_a_system_that_exits_ends_only_its_answer(caplog):
+    client = Client(served({"talks": Fails(SystemExit(3)), "other": Talks("Mint.")}))
+    with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
+        status, answer = client.chat(says("Which tea?"))
+    assert (status, answer["error"]["code"]) == (500, "internal_error")
+    assert "unexpected SystemExit in transform" in caplog.text
+    assert client.chat(says("Which tea?", model="other"))[0] == 200

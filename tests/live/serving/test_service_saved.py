@@ -11,14 +11,19 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 from packed_page import packed_turns
-from talking import Client, Talks, says, served
+from talking import Client, Talks, events, says, served
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.conversations import read_topics
+from pyterrier_ikat.errors import UsageError
 from pyterrier_ikat.live.chat import Chat
-from pyterrier_ikat.live.serving import running
-from pyterrier_ikat.runs import Log
+from pyterrier_ikat.live.serving import running, service
+from pyterrier_ikat.live.serving.requests import ChatRequest, read
+from pyterrier_ikat.live.serving.service import SavedConversations, open_served, safe_name
+from pyterrier_ikat.llms import Ledger
+from pyterrier_ikat.runs import Log, Turn
 from pyterrier_ikat.show import report
+from pyterrier_ikat.store.files import lock_folders
 
 NAMED = {"metadata": {"chat_id": "7d1-a", "ptkb": ["I like tea."]}}
 
@@ -33,6 +38,10 @@ def client(tmp_path):
     application.state.saved.close()
 
 
+def log_of(tmp_path, name="talks"):
+    return Log(tmp_path / "served" / name)
+
+
 def logged(tmp_path, name="talks"):
     """Session -> its turns as (number, words, response)."""
     conversations = {}
@@ -40,10 +49,6 @@ def logged(tmp_path, name="talks"):
         turns = [(turn.number, turn.utterance, turn.response) for turn in one.turns]
         conversations[one.session] = turns
     return conversations
-
-
-def log_of(tmp_path, name="talks"):
-    return Log(tmp_path / "served" / name)
 
 
 def test_a_conversation_that_its_client_names_is_a_log(client, tmp_path):
@@ -293,3 +298,153 @@ def test_many_at_once_are_each_in_their_own_conversation(tmp_path):
             assert words == f"Person {person}, question {number - 1}?"
             assert json.loads(response)[2] == words
             assert f"Person {person}," in response
+
+
+# Names of conversations
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [("a", True), ("7.x_-y", True), ("a" * 100, True), ("a" * 101, False), ("-a", False)]
+    + [(".a", False), ("a b", False), ("é", False), ("a\n", False)],
+)
+def test_a_name_is_kept_if_it_can_be_part_of_a_qid(name, is_kept):
+    safe = safe_name(name)
+    if is_kept:
+        assert safe == name
+        return
+    beginning = re.sub("[^A-Za-z0-9]+", "-", name).strip("-")[:60] or "chat"
+    assert re.fullmatch(f"{re.escape(beginning)}-[0-9a-f]{{16}}", safe)
+    assert safe_name(f"{name}!") != safe
+
+
+def test_half_a_character_in_a_name_is_saved_under_another():
+    assert safe_name("\ud800a") != safe_name("\ud801a")
+
+
+def test_the_body_names_a_conversation_before_the_header(tmp_path):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+    named = says("Which tea?", metadata={"chat_id": "body"})
+    Client(made).chat(named, headers={"x-openwebui-chat-id": "header"})
+    Client(made).chat(says("Which tea?"), headers={"x-openwebui-chat-id": "header"})
+    made.state.saved.close()
+    assert list(Log(tmp_path / "talks").known) == ["body", "header"]
+
+
+def question(*texts, ptkb=()):
+    roles = ["user", "assistant"] * len(texts)
+    messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+    return read(ChatRequest, {"messages": messages, "metadata": {"ptkb": list(ptkb)}})
+
+
+def test_each_beginning_is_a_conversation_of_its_own(tmp_path):
+    saved = SavedConversations(tmp_path, open_served({"a": Talks("Mint.")}, Ledger()))
+
+    def save(*texts, response="So."):
+        turn = saved.save("a", "mine", question(*texts), Turn(9, texts[-1], response))
+        assert turn.more == {"saved": True}
+
+    save("One?")
+    save("Other?")
+    save("Third?")
+    save("Other?", "So.", "And?")
+    save("Third?", "Else.", "Now?", "Told.", "Then?")
+    save("One?", "So.", "And?")
+    save("One?", response="Again.")
+    said = {}
+    for name, dialogue in Log(tmp_path / "a").known.items():
+        said[name] = [(turn.number, turn.utterance, turn.response) for turn in dialogue.turns]
+    assert said == {
+        "mine": [(1, "One?", "Again.")],
+        "mine.2": [(1, "Other?", "So."), (2, "And?", "So.")],
+        "mine.3": [(1, "Third?", "So."), (2, "Now?", "Told."), (3, "Then?", "So.")],
+    }
+    saved.close()
+    assert (tmp_path / "a" / "topics.json").exists()
+
+
+# What is saved, and what can't be
+
+
+def test_a_streamed_answer_is_saved_too(tmp_path):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+    body = says("Which tea?", stream=True, metadata={"chat_id": "mine", "theme": "dark"})
+    _, _, content = Client(made).ask("POST", "/v1/chat/completions", body)
+    facts = events(content)[-1]["ikat"]
+    assert (facts["saved"], facts["ignored"]) == (True, ["metadata.theme"])
+    made.state.saved.close()
+    [dialogue] = Log(tmp_path / "talks").dialogues()
+    assert [turn.response for turn in dialogue.turns] == ["Mint."]
+    assert Log(tmp_path / "talks").header["recorded"] is False
+
+
+def test_a_changed_persona_is_logged_before_its_turn(tmp_path):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+    client = Client(made)
+    first = ("Which tea?", "Mint.", "And hot?")
+    for words, ptkb in [(first[:1], ["I run."]), (first, ["I run.", "I cook."])]:
+        client.chat(says(*words, metadata={"chat_id": "mine", "ptkb": ptkb}))
+    made.state.saved.close()
+    log = Log(tmp_path / "talks")
+    assert log.known["mine"].more["ptkb"] == {"1": "I run.", "2": "I cook."}
+    kinds = [event["event"] for event in log.events()]
+    assert kinds[1:] == ["session", "turn", "session", "turn"]
+    assert [turn.number for turn in log.known["mine"].turns] == [1, 2]
+
+
+def test_a_server_that_was_asked_nothing_has_no_topics(tmp_path):
+    SavedConversations(tmp_path, open_served({"a": Talks("Mint.")}, Ledger())).close()
+    assert not (tmp_path / "a" / "topics.json").exists()
+
+
+def test_a_folder_that_another_server_holds_holds_up_no_other(tmp_path):
+    systems = open_served({"a": Talks("Mint."), "b": Talks("Sage.")}, Ledger())
+    with lock_folders(tmp_path / "b"), pytest.raises(ikat.UsageError):
+        SavedConversations(tmp_path, systems)
+    saved = SavedConversations(tmp_path, systems)
+    for name in systems:
+        with pytest.raises(ikat.UsageError), lock_folders(tmp_path / name):
+            pass
+    saved.close()
+    with lock_folders(tmp_path / "a", tmp_path / "b"):
+        pass
+    headers = [Log(tmp_path / name).header for name in systems]
+    assert [(header["kind"], header["system"]) for header in headers] == [
+        ("served", "a"),
+        ("served", "b"),
+    ]
+
+
+def test_a_topics_file_that_cannot_be_written_is_told(tmp_path, monkeypatch, caplog):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+    Client(made).chat(says("Which tea?", metadata={"chat_id": "mine"}))
+
+    def full(*_):
+        raise UsageError("the disk is full")
+
+    monkeypatch.setattr(service, "write_topics", full)
+    with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
+        made.state.saved.close()
+    assert "no topics file of the conversations with talks: the disk is full" in caplog.text
+    with pytest.raises(UsageError):
+        served({"a/b": Talks("Mint.")}, out=tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (OSError(28, "No space left on device"), ": No space left on device"),
+        (UsageError("the log has gone"), ": the log has gone"),
+    ],
+)
+def test_an_answer_that_cannot_be_saved_is_answered(tmp_path, monkeypatch, caplog, error, told):
+    made = served({"talks": Talks("Mint.")}, out=tmp_path)
+
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(Log, "note", fails)
+    with caplog.at_level(logging.ERROR, "pyterrier_ikat.live.serving"):
+        status, answer = Client(made).chat(says("Which tea?", metadata={"chat_id": "mine"}))
+    assert (status, answer["ikat"]["saved"], answer["ikat"]["response"]) == (200, False, "Mint.")
+    assert f"a conversation with talks can't be saved{told}" in caplog.text

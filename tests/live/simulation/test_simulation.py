@@ -1,58 +1,47 @@
 """Sessions of simulated users: exact counts, what each part sees, resuming, and repeats."""
 
-import itertools
 import json
 import math
-import re
 import threading
+import time
 from dataclasses import replace
 
-import pandas as pd
 import pytest
-from fakes import scripted
+from fakes import ByPrompt, scripted
 from live.simulation.players import (
     ALL,
     PHRASES,
     SECRET_NEED,
     SECRET_RUBRICS,
+    USERS,
     Chatty,
     Finds,
     Phrases,
     Says,
     SaysOnePerTurn,
-    Wrote,
     as_text,
+    dialogues,
+    rules,
+    simulate_one_turn,
+    simulate_script,
+    simulate_two_turns,
+    simulated,
     user,
 )
-from scipy.stats import ttest_rel
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.evaluation import compare
-from pyterrier_ikat.events import hearing
+from pyterrier_ikat.errors import DataError, UsageError
 from pyterrier_ikat.live.simulation import (
     LLMPlayer,
     LLMRubricJudge,
     ScriptedPlayer,
     SessionsFailed,
-    Simulated,
-    Situation,
+    TrackJudge,
 )
-from pyterrier_ikat.llms import LLM, BudgetExceeded, Ledger, LLMFailure, Reply
+from pyterrier_ikat.live.simulation.users import checksum
+from pyterrier_ikat.llms import BudgetExceeded, LLMFailure, Reply
 from pyterrier_ikat.runs import Log
-from pyterrier_ikat.show import report
-
-USERS = [user("u1"), user("u2", patience=2)]
-
-
-def simulated(out, systems, users=USERS, player=None, judged=None, **more):
-    return ikat.simulate(
-        systems, users, player or ScriptedPlayer(), judged or Phrases(), out=out, **more
-    ).table.set_index("name")
-
-
-def dialogues(folder):
-    return {one.session: one for one in Log(folder).dialogues()}
+from pyterrier_ikat.study.systems import System
 
 
 def test_rubrics_are_met_where_answered_and_users_stop_when_done(tmp_path):
@@ -83,49 +72,6 @@ def test_rubrics_are_met_where_answered_and_users_stop_when_done(tmp_path):
     assert backend.asked == []  # a silent turn is not judged
 
 
-def test_a_simulation_returns_what_it_shows_and_where_it_is(tmp_path):
-    systems = {"mate": Says("Mate."), "all": Says(ALL.text)}
-    done = ikat.simulate(systems, USERS, ScriptedPlayer(), Phrases(), out=tmp_path, baseline="all")
-    shown = repr(done)
-    assert [line.split()[0] for line in shown.splitlines()[:3]] == ["system", "mate", "all"]
-    assert (
-        "ScriptedPlayer(identity='scripted user') plays the users; <live.simulation.players.Phrases"
-        in " ".join(shown.split())
-    )
-    assert ">mate<" in done._repr_html_()
-    kept = Simulated(
-        {name: Log(log.folder) for name, log in done.folders.items()},
-        done.ledger,
-        done.player,
-        done.judge,
-        "all",
-    )
-    pd.testing.assert_frame_equal(done.table, kept.table)  # what the logs have
-    assert {name: log.folder for name, log in done.folders.items()} == {
-        name: tmp_path / name for name in systems
-    }
-    assert done.ledger.frame().empty  # no model was given as text
-    page = done.report().html
-    assert page.find(">all<") < page.find(">mate<")  # the baseline first
-
-
-def test_folders_keep_the_baseline_and_go_on_with_another_one(tmp_path):
-    systems = {name: Says("Rooibos, at 95 degrees.") for name in ("new", "base", "other")}
-
-    def kept(baseline):
-        ikat.simulate(systems, USERS, ScriptedPlayer(), Phrases(), out=tmp_path, baseline=baseline)
-        chosen = re.search(
-            r"Compared with (\w+) ", report(sorted(tmp_path.iterdir())).html
-        )  # as ikat report sims/*
-        return chosen[1], Log(tmp_path / "new").baseline
-
-    assert kept(None) == ("base", None)  # the first one
-    assert kept("other") == ("other", "other")
-    size = (tmp_path / "new" / "log.jsonl").stat().st_size
-    assert kept(None) == ("other", "other")
-    assert (tmp_path / "new" / "log.jsonl").stat().st_size == size
-
-
 def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
     system = Says("Mate.")
     simulated(tmp_path, {"mate": system}, player=Chatty())
@@ -152,15 +98,6 @@ def test_nothing_but_the_utterances_reaches_a_system(tmp_path):
     assert SECRET_NEED not in as_text(shown.seen)
 
 
-def test_behaviours_change_the_users_prompt():
-    model = LLMPlayer(scripted()[0])
-    prompts = set()
-    for skill, cooperativeness in itertools.product(["low", "medium", "high"], repeat=2):
-        one = user(skill=skill, cooperativeness=cooperativeness)
-        prompts.add(str(model.requests([Situation(one, "s", 1, one.rubrics)])[0].messages))
-    assert len(prompts) == 9
-
-
 def test_the_user_reads_need_and_open_rubrics_the_judge_the_turn(tmp_path):
     speaks, said = scripted("Which tea?", "How hot?")
     judges, judged = scripted('["yes", "no"]', '["yes"]')
@@ -180,87 +117,6 @@ def test_the_user_reads_need_and_open_rubrics_the_judge_the_turn(tmp_path):
     assert SECRET_RUBRICS["r1"] not in second  # it is met
     for hidden in ("Rooibos", "Which tea?", "I sleep badly.", SECRET_NEED, SECRET_RUBRICS["r1"]):
         assert hidden not in verdict
-
-
-@pytest.mark.parametrize(
-    ("said", "utterance"),
-    [
-        *(
-            ("user: Which tea?", "Which tea?"),
-            ('"Which tea?"', "Which tea?"),
-            ('"Tea" or "mate"?', '"Tea" or "mate"?'),
-        ),
-        *((nothing, None) for nothing in ("", "...", "none", "<think>tea")),
-    ],
-)
-def test_an_utterance_is_read_without_what_models_put_around_it(said, utterance):
-    assert LLMPlayer(scripted()[0]).parse(said) == utterance
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "yes",
-        '["yes", "maybe"]',
-        '["yes", "no"] or ["no", "no"]',
-        "[]",
-        "[true, false]",
-        '{"r1": "yes"}',
-        '["yes", "no", "no"]',
-        '["no"]',
-    ],
-)
-def test_a_judge_without_verdict_list_fails_the_session_by_name(tmp_path, said):
-    judges, _ = scripted(said, said)
-    with pytest.raises(
-        SessionsFailed,
-        match=(
-            r"1 of 1 session failed: s with user u1 \(simulate_judge of turn u1_1: .*start it "
-            r"again"
-        ),
-    ):
-        simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], judged=judges)
-    assert dialogues(tmp_path / "s")["u1"].turns == []  # nothing counts as 0
-
-
-def test_an_unusable_completion_is_asked_again_as_another_sample(tmp_path):
-    judges, backend = scripted('["yes"]', '["yes", "yes"]')
-    speaks, _ = scripted("...", "Tea?")
-    table = simulated(tmp_path, {"s": Says("Rooibos.")}, [user()], speaks, judges)
-    assert table["rubrics met"].tolist() == [1.0]
-    assert backend.asked[0] == backend.asked[1]
-    assert [turn.utterance for turn in dialogues(tmp_path / "s")["u1"].turns] == ["Tea?"]
-    assert judges.ledger.frame()[["calls", "failures"]].sum().tolist() == [2, 1]
-    with pytest.raises(LLMFailure), hearing() as heard:
-        LLMRubricJudge(scripted("yes", "no")[0]).met(Situation(user(), "s", 1, SECRET_RUBRICS))
-    samples = []
-    for one in heard:
-        samples.extend(request.sample for request, _ in one.exchanges)
-    assert samples == [0, 1]
-
-
-CUT = Reply("Which tea may", "wrote", "length")
-
-
-@pytest.mark.parametrize(
-    ("given", "left", "told"),
-    [
-        *(([bad, "Tea?"], [], None) for bad in ("", CUT, "<think>Tea")),
-        *(([bad, bad, "Tea?"], ["Tea?"], "the completion") for bad in ("", CUT, "<think>Tea")),
-    ],
-)
-def test_an_empty_or_cut_utterance_is_asked_for_once_more(tmp_path, given, left, told):
-    backend = Wrote(simulate_user=given)
-    if told is None:
-        assert simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), Phrases())[
-            "satisfied"
-        ].tolist() == [1.0]
-    else:
-        with pytest.raises(
-            SessionsFailed, match=f"s with user u1 .simulate_user of turn u1_1: {told}"
-        ):
-            simulated(tmp_path, {"s": ALL}, [user()], LLM(backend), Phrases())
-    assert backend.left["simulate_user"] == left
 
 
 def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
@@ -285,6 +141,52 @@ def test_users_and_judge_read_passages_in_place_of_a_response(tmp_path):
     ].tolist() == [0.0]
     turn = dialogues(tmp_path / "2" / "finds")["u1"].turns[0]
     assert (turn.more["read"], turn.response, turn.citations) == ("passages", "", {})
+
+
+def test_sessions_side_by_side_change_nothing_but_the_time(tmp_path):
+    together = threading.Barrier(
+        4, timeout=60
+    )  # breaks unless four sessions speak at the same time
+
+    class Waits(Chatty):
+        def say(self, situation):
+            if situation.turn == 1:
+                together.wait()
+            return super().say(situation)
+
+    users = [user(f"u{number}", patience=1 + number % 3) for number in range(4)]
+    systems = {"a": SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), "b": Says("Rooibos.")}
+    found = []
+    for threads, player in ((1, Chatty()), (4, Waits())):
+        simulated(tmp_path / str(threads), systems, users, player, Phrases(), threads=threads)
+        timeless = {}
+        for name in systems:
+            for session, one in dialogues(tmp_path / str(threads) / name).items():
+                turns = [replace(turn, seconds=0) for turn in one.turns]
+                timeless[name, session] = (turns, one.end)
+        found.append(timeless)
+    assert found[0] == found[1]
+
+
+def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeypatch):
+    server = f"openai:small api_key_env=PLANTED cache={tmp_path / 'cache.sqlite'}"
+    monkeypatch.setenv("PLANTED", "secret-planted")
+    llm = ikat.llm(server)
+    monkeypatch.setattr(
+        llm.backend,
+        "complete",
+        lambda requests: [Reply("Rooibos.", "small", "stop", 1, 1) for _ in requests],
+    )
+    paid = simulated(tmp_path / "paid", {"small": ikat.Answer(llm)})
+    llm.close()
+    monkeypatch.delenv("PLANTED")
+    replayed = simulated(tmp_path / "replayed", {"small": ikat.Answer(ikat.llm(server))})
+    assert replayed["rubrics met"].tolist() == paid["rubrics met"].tolist() == [0.5]
+    replayed = dialogues(tmp_path / "replayed" / "small")["u1"]
+    assert [turn.response for turn in replayed.turns] == ["Rooibos."] * 3
+
+
+# Interrupts and failures
 
 
 class Stops(Chatty):
@@ -313,6 +215,32 @@ def test_an_interrupted_simulation_goes_on_and_repeats_no_turn(tmp_path):
     whole = simulated(tmp_path / "whole", systems, player=Chatty("And?"))
     compared = ["rubrics met", "turns", "satisfied"]
     assert resumed[compared].equals(whole[compared])
+
+
+def test_a_session_that_goes_on_begins_once(tmp_path):
+    class Stops(Phrases):
+        """Judges one text, and then fails."""
+
+        left = 1
+
+        def met(self, situation):
+            self.left -= 1
+            if self.left < 0:
+                raise DataError("it is down")
+            return []
+
+    judge = Stops()
+    system = Says("x")
+    users = [user("u1", patience=3)]
+    with pytest.raises(ikat.IkatError, match="it is down"):
+        ikat.simulate({"s": system}, users, Chatty(), judge, out=tmp_path)
+    judge.left = 5
+    ikat.simulate({"s": system}, users, Chatty(), judge, out=tmp_path)
+    kinds = [event["event"] for event in Log(tmp_path / "s").events()]
+    assert (kinds.count("session"), kinds.count("turn"), kinds.count("end")) == (1, 3, 1)
+    [dialogue] = Log(tmp_path / "s").dialogues()
+    utterances = [turn.utterance for turn in dialogue.turns]
+    assert utterances == ["And u1 1?", "And u1 2?", "And u1 3?"]
 
 
 def test_a_failed_session_ends_no_other_and_is_continued_later(tmp_path):
@@ -345,6 +273,26 @@ def test_a_failed_session_ends_no_other_and_is_continued_later(tmp_path):
     ]
 
 
+def test_a_failed_session_has_the_name_of_its_user(tmp_path):
+    person = user("u1", person="p")
+    with pytest.raises(SessionsFailed) as failed:
+        simulate_script(tmp_path, {"s": Says("Tea.")}, [person], Chatty(""))
+    assert [names for *names, _error in failed.value.failures] == [["s", "u1"]]
+
+
+def test_failed_sessions_are_all_named():
+    usable = DataError("gone")
+    kept = LLMFailure("simulate_judge", "u1_1", "hm", kept=True)
+    one = SessionsFailed([("a", "u1", usable)], 4)
+    assert str(one).startswith("1 of 4 sessions failed: a with user u1 (gone); there are no")
+    assert "cache=none" not in str(one)
+    both = SessionsFailed([("a", "u1", usable), ("b", "u2", kept), ("c", "u3", usable)], 3)
+    also = "a with user u1 (gone); also b with user u2, c with user u3; "
+    assert f"3 of 3 sessions failed: {also}" in str(both)
+    assert "cache=none" in str(both)
+    assert len(both.failures) == 3
+
+
 def test_an_error_that_no_session_can_survive_ends_all(tmp_path):
     class Spent(Chatty):
         def say(self, situation):
@@ -354,29 +302,28 @@ def test_an_error_that_no_session_can_survive_ends_all(tmp_path):
         simulated(tmp_path, {"s": Says("Mate.")}, player=Spent())
 
 
-def test_sessions_side_by_side_change_nothing_but_the_time(tmp_path):
-    together = threading.Barrier(
-        4, timeout=60
-    )  # breaks unless four sessions speak at the same time
+def test_sessions_under_way_stop_after_their_turn(tmp_path):
+    spent = threading.Event()
 
-    class Waits(Chatty):
+    class Stops(Chatty):
         def say(self, situation):
-            if situation.turn == 1:
-                together.wait()
-            return super().say(situation)
+            if situation.user.id == "u1":
+                spent.set()
+                raise BudgetExceeded(spent=1.0, budget=1.0)
+            spent.wait(60)
+            time.sleep(0.005)
+            return "And?"
 
-    users = [user(f"u{number}", patience=1 + number % 3) for number in range(4)]
-    systems = {"a": SaysOnePerTurn("Mate.", "Rooibos.", "95 degrees."), "b": Says("Rooibos.")}
-    found = []
-    for threads, player in ((1, Chatty()), (4, Waits())):
-        simulated(tmp_path / str(threads), systems, users, player, Phrases(), threads=threads)
-        timeless = {}
-        for name in systems:
-            for session, one in dialogues(tmp_path / str(threads) / name).items():
-                turns = [replace(turn, seconds=0) for turn in one.turns]
-                timeless[name, session] = (turns, one.end)
-        found.append(timeless)
-    assert found[0] == found[1]
+    users = [user("u1"), user("u2", patience=500)]
+    with pytest.raises(BudgetExceeded):
+        simulate_two_turns(tmp_path, {"s": Says("Mate.")}, users, Stops(), threads=2)
+    dialogues = Log(tmp_path / "s").dialogues()
+    turns = {dialogue.session: len(dialogue.turns) for dialogue in dialogues}
+    assert turns["u1"] == 0
+    assert turns["u2"] < 100
+
+
+# Repeats
 
 
 def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
@@ -409,50 +356,70 @@ def test_repeats_are_whole_sessions_with_their_own_completions(tmp_path):
         assert dialogues(tmp_path / "out" / name)["u1"].turns[0].utterance == utterance
 
 
-def test_differences_are_tested_over_users_after_bonferroni(tmp_path):
-    users = [
-        user("u0", patience=2),
-        user("u1", patience=2),
-        user("u2", patience=3),
-        user("u3", patience=5),
-        user("u4", patience=6),
-    ]
-    systems = {
-        "base": Says("Mate."),
-        "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 7),
-        "same": Says("Mate."),
+def test_repeats_are_folders_of_their_own(tmp_path):
+    done = simulate_script(tmp_path, {"s": Says("Tea.")}, repeats=3, passages=0, history=7)
+    assert list(done.folders) == ["s", "s.repeat-2", "s.repeat-3"]
+    headers = [Log(tmp_path / name).header for name in done.folders]
+    assert [header["repeat"] for header in headers] == [1, 2, 3]
+    assert {header["system"] for header in headers} == {"s"}
+    assert {(header["passages"], header["history"]) for header in headers} == {(0, 7)}
+    shown = " ".join(str(done.shown()).split())
+    assert "standard deviation over 3 repeats; means are over all of them." in shown
+    assert "Seconds are not tested" not in shown  # one system
+    assert done.table["users"].tolist() == [2]
+
+
+def test_a_repeat_is_the_same_system_to_its_users(tmp_path):
+    player = Chatty("And?")
+    simulate_two_turns(tmp_path, {"s": Says("Mate.")}, player=player, repeats=2)
+    assert {situation.system for situation in player.asked} == {"s"}
+    turns = Log(tmp_path / "s.repeat-2").dialogues()[0].turns
+    assert [(turn.number, turn.utterance) for turn in turns] == [(1, "And?"), (2, "And?")]
+
+
+# Settings
+
+
+def test_the_settings_of_a_simulation_are_kept_whole():
+    system = System.of(Says("Tea."), "mine")
+    header = rules().header(system)
+    assert header == {
+        "kind": "simulated",
+        "system": "mine",
+        "repeat": 1,
+        "recorded": False,
+        "users": 1,
+        "users_sha256": checksum([user()]),
+        "users_by": "need",
+        "user_llm": "scripted user",
+        "judge_llm": PHRASES,
+        "recorded_parts": [],
+        "passages": 3,
+        "show_persona": False,
+        "history": None,
+        "players_prompts": {},
+        **system.parameters(),
     }
-    rows = simulated(tmp_path, systems, users, judged=Phrases(), baseline="base")
-    wanted = ttest_rel([1] * 5, [2, 2, 3, 5, 6]).pvalue  # turns of each user
-    assert rows.loc["good", ["turns p-value", "turns p-value corrected"]].tolist() == pytest.approx(
-        [wanted, 2 * wanted]
-    )
-    assert 0.025 < wanted < 0.05
-    assert (rows.loc["good", "turns -"], rows.loc["good", "rubrics met +"]) == (5, 5)
-    assert math.isnan(rows.loc["same", "rubrics met p-value"])  # nothing differs
-    assert math.isnan(rows.loc["good", "rubrics met p-value"])  # all users differ by the same
-    for names, marked in ((("base", "good", "same"), False), (("base", "good"), True)):
-        done = Simulated(
-            {name: Log(tmp_path / name) for name in names}, Ledger(), "user", "judge", "base"
-        )
-        good = done.table.set_index("name").loc["good"]
-        assert (good["turns reject"], good["rubrics met reject"]) == (marked, False)
-        table = str(done.shown())
-        [line] = [line for line in table.split("\n") if line.split()[:1] == ["good"]]
-        assert ("1.0000" in line, "↓" in line) == (True, marked)
-        assert "significantly lower than base" in table
-        assert "over 5 sessions of 5 users" in " ".join(table.split())
+    replayed = ByPrompt("x").llm
+    assert rules().header(System.of(ikat.Answer(replayed), "mine"))["recorded"] is True
+    live = scripted()[0]
+    for player, judge, parts in [
+        (LLMPlayer(replayed), LLMRubricJudge(live), ["users"]),
+        (LLMPlayer(live), LLMRubricJudge(replayed), ["judge"]),
+        (LLMPlayer(replayed), TrackJudge(replayed), ["users", "judge"]),
+    ]:
+        header = rules(player=player, judge=judge).header(system)
+        assert header["recorded_parts"] == parts
+        assert set(header["players_prompts"]) == {player.stage, judge.stage}
+        assert header["user_llm"] == player.llm.fingerprint()
+        assert header["judge_llm"] == judge.llm.fingerprint()
 
 
-def test_sessions_of_one_person_are_one_cluster(tmp_path):
-    users = [
-        user(f"u{number}", patience=2 + number, person=f"p{number // 2}") for number in range(8)
-    ]
-    systems = {"base": Says("Mate."), "good": SaysOnePerTurn(*["Rooibos, 95 degrees."] * 10)}
-    rows = simulated(tmp_path, systems, users, judged=Phrases(), baseline="base")
-    wanted = compare([1] * 8, list(range(2, 10)), list("00112233"))
-    assert rows.loc["good", "turns p-value"] == pytest.approx(wanted.p_value)
-    assert not rows.loc["good", "turns reject"]  # of four persons
+def test_a_name_that_can_be_no_folder_is_refused(tmp_path):
+    for name in ("a/b", "..", ""):
+        with pytest.raises(UsageError):
+            simulate_script(tmp_path / "out", {name: Says("Tea.")})
+    assert not list(tmp_path.rglob("log.jsonl"))
 
 
 def test_wrong_calls_and_another_simulations_folder_are_refused(tmp_path):
@@ -491,19 +458,15 @@ def test_wrong_calls_and_another_simulations_folder_are_refused(tmp_path):
         simulated(tmp_path / "silent", {"s": ALL}, user(), Chatty(" "))
 
 
-def test_a_simulation_is_replayed_from_the_cache_without_a_key(tmp_path, monkeypatch):
-    server = f"openai:small api_key_env=PLANTED cache={tmp_path / 'cache.sqlite'}"
-    monkeypatch.setenv("PLANTED", "secret-planted")
-    llm = ikat.llm(server)
-    monkeypatch.setattr(
-        llm.backend,
-        "complete",
-        lambda requests: [Reply("Rooibos.", "small", "stop", 1, 1) for _ in requests],
-    )
-    paid = simulated(tmp_path / "paid", {"small": ikat.Answer(llm)})
-    llm.close()
-    monkeypatch.delenv("PLANTED")
-    replayed = simulated(tmp_path / "replayed", {"small": ikat.Answer(ikat.llm(server))})
-    assert replayed["rubrics met"].tolist() == paid["rubrics met"].tolist() == [0.5]
-    replayed = dialogues(tmp_path / "replayed" / "small")["u1"]
-    assert [turn.response for turn in replayed.turns] == ["Rooibos."] * 3
+@pytest.mark.parametrize(
+    "options", [{"repeats": 0}, {"threads": 0}, {"passages": -1}, {"passages": 6}]
+)
+def test_numbers_out_of_range_are_refused(tmp_path, options):
+    with pytest.raises(UsageError, match=next(iter(options))):
+        simulate_one_turn(tmp_path, Says("Tea."), **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_five_passages_and_none_are_allowed(tmp_path):
+    for passages in (0, 5):
+        simulate_one_turn(tmp_path / str(passages), Says("Tea."), passages=passages)

@@ -1,4 +1,4 @@
-"""The server of interactive runs: other messages, the token, the address, the killed command."""
+"""A real address: what is refused before it is called, the token, proxies, and a killed command."""
 
 import logging
 import os
@@ -11,85 +11,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from test_interact import EVERY, Model, play, said, system_of
-from track_server import LAST_WORDS, NEW, TOKEN, Refused, Track, TrackServer
+from playing import EVERY, ONE, Model, play, said, system_of
+from track_server import TOKEN, Refused, Track, TrackServer
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.errors import DataError, UsageError
-from pyterrier_ikat.live.interactive import ServerDown, UserMessage, interactive_run, track_server
-
-ONE = (("1-1", "ann", ("Which tea?", "And now?")),)
-MESSAGE = {"topic_id": "1-1", "user_id": "u", "utterance": "Why?", "history": []}
-MESSAGE |= {"last_response_of_session": False, "last_response_of_run": False}
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "told"),
-    [
-        (
-            "last_response_of_session",
-            "false",
-            "last_response_of_session: Input should be a valid boolean",
-        ),
-        ("last_response_of_run", None, "last_response_of_run: Input should be a valid boolean"),
-        ("utterance", None, "utterance: Input should be a valid string"),
-        ("user_id", True, "user_id: Input should be a valid string"),
-        ("history", [{"role": "human", "content": "Why?"}], "history.0.role"),
-    ],
-)
-def test_a_missing_or_mistyped_field_is_named_and_not_guessed(field, value, told):
-    without = {name: known for name, known in MESSAGE.items() if name != field}
-    for found, why in (({**MESSAGE, field: value}, told), (without, f"{field}: Field required")):
-        with pytest.raises(DataError, match=why):
-            UserMessage.of(found)
-
-
-def test_numbers_as_ids_and_fields_nobody_knows():
-    assert UserMessage.of({**MESSAGE, "topic_id": 7, "mood": "good"}).topic == "7"
-
-
-def test_a_history_without_the_newest_utterance(tmp_path):
-    class Short(Track):
-        def handle(self, *call):
-            status, content, headers = super().handle(*call)
-            if "history" in content:
-                content = {**content, "history": content["history"][:-1]}
-            return status, content, headers
-
-    track = Short(ONE, faults=["", "drop after"])
-    assert play(track, tmp_path / "run").finished
-    assert said(track.taken) == [("1-1", "Which tea?"), ("1-1", "And now?")]
-
-
-def test_half_characters_and_control_codes_are_not_taken_or_sent(tmp_path):
-    topics = (("../1\ud800", "ann", ("Tea \ud800?", "\x1b[31m\0?")),)
-    track = Track(topics, form=NEW, faults=["", "", "drop after"])
-    run = play(track, tmp_path / "run", Model(lambda number: f"Rooibos\x85 \x01{number}."))
-    (one,) = run.log.dialogues()
-    assert one.session == "../1\ufffd"
-    assert [turn.utterance for turn in one.turns] == ["Tea \ufffd?", " [31m ?"]
-    assert [response for *_, response in track.taken] == ["Rooibos  1.", "Rooibos  2."]
-    assert sorted(path.name for path in tmp_path.rglob("*.json*")) == ["dump.json", "log.jsonl"]
-
-
-class AtOnce(Track):
-    """The second conversation ends before the system has said anything."""
-
-    def next_topic(self, run):
-        if run.open[0][0] != "2-1":
-            return super().next_topic(run)
-        run.topic = run.open.pop(0)
-        run.history = []
-        return self.say(run, LAST_WORDS, True)
-
-
-def test_a_conversation_that_ends_at_once_has_no_turn(tmp_path):
-    run = play(AtOnce(), tmp_path / "run")
-    assert [(len(one.turns), one.end) for one in run.log.dialogues()] == [
-        (many, "topic ended") for many in (3, 0, 2)
-    ]
-    assert run.finished
+from pyterrier_ikat.errors import UsageError
+from pyterrier_ikat.live.interactive import ServerDown, interactive_run, track_server
 
 
 @pytest.mark.parametrize(
@@ -137,6 +65,10 @@ def test_what_is_no_server_of_simulated_users_is_said(tmp_path):
         play(Page(), tmp_path / "run")
 
 
+def interact(url, folder, **options):
+    return ikat.interact(url, system_of(Model()), run_id="mine", out=folder, **options)
+
+
 @pytest.mark.parametrize(
     ("address", "token", "told"),
     [
@@ -169,16 +101,8 @@ def test_an_unusable_address_or_token_is_refused_before_sending(
     assert not (tmp_path / "run").exists()
 
 
-def interact(url, folder, **options):
-    return ikat.interact(url, system_of(Model()), run_id="mine", out=folder, **options)
-
-
-def team(url):
-    return track_server.TrackServer(url, "mine").team()
-
-
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def at_once_without_spacy(monkeypatch):
     """Waits take no time, nor does the import of spaCy, which counts the words of the answers."""
     monkeypatch.setattr(track_server, "sleep", lambda seconds: None)
     for module in (track_server, interactive_run):
@@ -220,6 +144,10 @@ def test_a_lost_or_slow_real_answer_is_free_and_hides_the_token(
     assert TOKEN not in shown + "".join(
         path.read_text() for path in tmp_path.rglob("*") if path.is_file()
     )
+
+
+def team(url):
+    return track_server.TrackServer(url, "mine").team()
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "ALL_PROXY"])
