@@ -171,6 +171,28 @@ class ChatServer:
         return len(self.bodies)
 
 
+def gemini(seconds):
+    """Body of a refusal by Gemini that asks to wait.
+
+    AtomicBot-ai/atomic-agent#106, dcdpr/jp#1061: a list with one error.
+    """
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{seconds}s"}
+    message = (
+        f"You exceeded your current quota, please check your plan and billing details. Please "
+        f"retry in {seconds}.1s."
+    )
+    return [
+        {
+            "error": {
+                "code": 429,
+                "message": message,
+                "status": "RESOURCE_EXHAUSTED",
+                "details": [retry],
+            }
+        }
+    ]
+
+
 def ask(*texts, stage="answer", **kwargs):
     """One request per text, for the turns 1_1, 1_2, ..."""
     requests = []

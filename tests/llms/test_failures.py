@@ -1,12 +1,11 @@
-"""What errors say of finished calls: that a cache file has them, that they are kept in this
-process, or nothing where they aren't kept."""
+"""Errors: what failed and why, how far a stage came, and where finished calls are kept."""
 
 import pandas as pd
 import pytest
 from fakes import Scripted
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.errors import commands_advised
+from pyterrier_ikat.errors import IkatError, commands_advised
 from pyterrier_ikat.llms import (
     BatchUnderWay,
     BudgetExceeded,
@@ -28,6 +27,26 @@ from pyterrier_ikat.llms.failures import (
     list_failed,
     shorten,
 )
+
+
+def test_a_stage_error_names_five_turns_per_reason_then_counts():
+    failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)]
+    failures.append(Empty("answer", "2_1", "empty"))
+    error = StageError("answer", failures)
+    assert str(error).startswith(
+        "stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0, 1_1, 1_2, 1_3, 1_4 and 1 more "
+        "(cut off), 2_1 (empty); "
+    )
+    assert "on_error=fallback" in str(error)
+    assert error.failures == failures
+    assert isinstance(error, IkatError)
+
+
+def test_a_reason_is_one_bounded_line():
+    failure = LLMFailure("answer", "1_1", "<html>\n" + "busy " * 1000)
+    assert "\n" not in str(failure)
+    assert len(failure.reason) == 300
+
 
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "coffee"]})
 HERE = " (finished calls are kept in this process only, and not repeated in it)"

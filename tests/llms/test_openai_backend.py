@@ -1,10 +1,11 @@
 """The backend of OpenAI's chat completions without a server: bodies, clients, refusals."""
 
 import json
-import logging
 import os
 import pickle
 import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import httpx
@@ -14,18 +15,9 @@ from chat_server import KEY, ask, piece, said
 
 from pyterrier_ikat.completions.json_answers import TEXT, Structure, object_of
 from pyterrier_ikat.errors import UsageError
-from pyterrier_ikat.llms import FatalLLMError, Reply, Transient
+from pyterrier_ikat.llms import FatalLLMError, Reply, Transient, llm
 from pyterrier_ikat.llms.failures import BadRequest, Filtered, TooLong, Unanswered
-from pyterrier_ikat.llms.openai import (
-    OPENAI,
-    PATIENCE_HERE,
-    SECRETS,
-    OpenAIBackend,
-    OtherNameError,
-    RedactingFilter,
-    hidden,
-    quoted,
-)
+from pyterrier_ikat.llms.openai import OPENAI, PATIENCE_HERE, SECRETS, OpenAIBackend, OtherNameError
 from pyterrier_ikat.llms.streaming import STREAMED
 
 HERE = "http://localhost:8000/v1"
@@ -448,35 +440,6 @@ def test_only_what_was_not_sent_costs_nothing(name):
         assert backend._lost(lost(kind, cause)).unanswered is expected
 
 
-LOGGERS = [
-    "httpx",
-    "httpx2",
-    "openai._base_client",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-    "httpcore2.connection",
-    "httpcore2.http11",
-    "httpcore2.http2",
-    "httpcore2.proxy",
-    "httpcore2.socks",
-]
-
-
-def test_every_logger_of_the_client_loses_its_secrets(monkeypatch):
-    monkeypatch.setenv("MINE", KEY)
-    backend = OpenAIBackend("m", base_url=THERE, api_key_env="MINE")
-    for name in LOGGERS:
-        logging.getLogger(name).filters.clear()
-    backend.open()
-    backend.close()
-    for name in LOGGERS:
-        kinds = [type(added) for added in logging.getLogger(name).filters]
-        assert kinds == [RedactingFilter]
-
-
 def test_a_proxys_password_is_not_shown():
     SECRETS.add("planted-password")
     error = lost(openai.APIConnectionError, httpx.ProxyError("planted-password"))
@@ -635,48 +598,29 @@ def test_a_key_is_needed_elsewhere_and_must_be_one(monkeypatch, url, key, sent):
         backend.close()
 
 
-@pytest.mark.parametrize(
-    ("answer", "line"),
-    [
-        ({"error": {"message": "no"}}, "no"),
-        ({"error": {"message": "", "code": 5}}, '{"message": "", "code": 5}'),
-        ({"message": {"detail": "no"}}, "no"),
-        ({"detail": ["é"]}, '["é"]'),
-        ({"message": "both", "error": "first"}, "first"),
-        ("", "nothing"),
-        ("a  \n b", "a b"),
-        ("x" * 400, "x" * 297 + "..."),
-        ("key sk-a***b.", "key ***"),
-        (" " * 20_000 + "x", "nothing"),
-        (None, "null"),
-    ],
-)
-def test_a_servers_message_is_quoted_in_one_line(answer, line):
-    assert quoted(answer) == line
-
-
-def test_secrets_are_hidden_with_codes_between_letters():
-    SECRETS.add("planted-secret")
-    assert quoted("say planted-\x00secret twice, planted-secret") == "say *** twice, ***"
-    SECRETS.discard("planted-secret")
-    assert hidden("ab cd ab", ["ab", "cd"]) == "*** *** ***"
-
-
-def test_a_log_record_is_kept_without_secrets():
-    SECRETS.add("planted-secret")
-    record = logging.LogRecord("a", 10, "p", 1, "with %s", ("planted-secret",), None)
-    assert RedactingFilter().filter(record) is True
-    assert (record.getMessage(), record.args, record.exc_text) == ("with ***", (), None)
-    error = ValueError("planted-secret")
-    broken = logging.LogRecord("a", 10, "p", 1, "x", (), (ValueError, error, None))
-    assert RedactingFilter().filter(broken)
-    assert "ValueError: ***" in broken.exc_text
-    assert broken.exc_info is None
-    SECRETS.discard("planted-secret")
-
-
 def test_an_answer_of_no_protocol_is_quoted_by_its_error():
     backend, _ = backend_with(openai.APIError("odd words", SENT, body=None), base_url=THERE)
     with pytest.raises(Transient, match="It says: odd words") as raised:
         backend.complete([REQUEST])
     assert (raised.value.unanswered, raised.value.paid) == (Unanswered.LOST, [])
+
+
+EARLY = """
+import sys, threading
+import pyterrier_ikat as ikat
+assert "openai" not in sys.modules
+ikat.llm("openai:m base_url=http://127.0.0.1:9/v1 cache=none")
+importing = [thread for thread in threading.enumerate() if thread.name == "ikat-import"]
+assert "openai" in sys.modules or importing
+"""
+
+
+def test_the_client_is_imported_while_the_pipeline_is_built():
+    subprocess.run([sys.executable, "-W", "ignore", "-c", EARLY], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("address", "patience"), [("http://localhost:8000/v1", 0.05), ("https://example.org/v1", 0.25)]
+)
+def test_a_server_on_this_machine_gets_less_time_for_its_refusal(address, patience):
+    assert llm(f"openai:m base_url={address} cache=none").backend.patience == patience

@@ -1,5 +1,7 @@
-"""A server that is asked too often: how long it asks to wait, who waits, and when a stage gives up.
-No test sleeps."""
+"""A server that is asked too often: who waits how long, and when a stage gives up.
+
+No test sleeps.
+"""
 
 import pickle
 import threading
@@ -7,7 +9,7 @@ import time
 from datetime import datetime
 
 import pytest
-from chat_server import Answer, ask, refused, said
+from chat_server import Answer, ask, gemini, refused, said
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import FatalLLMError
@@ -15,101 +17,6 @@ from pyterrier_ikat.llms import pace as pace_module
 from pyterrier_ikat.llms.failures import RateLimited, Transient, Unavailable
 from pyterrier_ikat.llms.pace import Pace, in_words
 from pyterrier_ikat.llms.retry import Retry
-from pyterrier_ikat.llms.waits import asked_wait
-
-
-def gemini(seconds):
-    """AtomicBot-ai/atomic-agent#106, dcdpr/jp#1061: a list with one error."""
-    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{seconds}s"}
-    message = (
-        f"You exceeded your current quota, please check your plan and billing details. Please "
-        f"retry in {seconds}.1s."
-    )
-    return [
-        {
-            "error": {
-                "code": 429,
-                "message": message,
-                "status": "RESOURCE_EXHAUSTED",
-                "details": [retry],
-            }
-        }
-    ]
-
-
-NOW = 1744070340.0
-SAID = [
-    ({}, gemini(26), 26.1),
-    ({}, {"error": {"code": 429, "message": "slow", "details": [{"retryDelay": "26s"}]}}, 26),
-    ({}, {"message": "Rate limit reached for gpt-4. Please try again in 26 s."}, 26),
-    (
-        {},
-        {
-            "message": "Limit 100000, Used 97050, Requested 3619. Please try again in 1m12.5s. "
-            "Need more tokens?"
-        },
-        72.5,
-    ),
-    ({}, {"message": "Please try again in 9m38.016s. Need more?"}, 578.016),
-    (
-        {},
-        {
-            "message": "Please try again in 120ms. Visit "
-            "https://platform.openai.com/account/rate-limits"
-        },
-        0.12,
-    ),
-    ({}, {"message": "exceeded token rate limit. Please retry after 86400 seconds."}, 86400),
-    ({}, {"message": "retry in 37.1s"}, 37.1),
-    ({}, {"message": "Too many requests, wait 2 minutes before trying again"}, 120),
-    ({}, {"message": "Your quota will reset. Try again in 1 hour and 30 minutes."}, 5400),
-    ({}, "Please wait 30 seconds", 30),
-    ({}, {"error": {"message": "slow down", "retry_after": 12}}, 12),
-    ({"retry-after": "7"}, {"message": "no"}, 7),
-    ({"retry-after": "7"}, {"message": "try again in 9s"}, 9),
-    ({"retry-after-ms": "1500"}, {}, 1.5),
-    (
-        {
-            "x-ratelimit-reset-requests": "2m59.56s",
-            "x-ratelimit-reset-tokens": "7.66s",
-            "x-ratelimit-remaining-tokens": "0",
-        },
-        {},
-        7.66,
-    ),
-    ({"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-reset-tokens": "7.66s"}, {}, 7.66),
-    (
-        {
-            "x-ratelimit-reset-requests": "8h0m0s",
-            "x-ratelimit-remaining-requests": "0",
-            "x-ratelimit-reset-tokens": "1s",
-        },
-        {},
-        28800,
-    ),
-    ({"x-rate-limit-reset-tokens": "55"}, {}, 55),
-    ({"x-ratelimit-reset": "1744070400000"}, {}, 60),
-    ({"x-ratelimit-reset": "1744070400"}, {}, 60),
-    (
-        {},
-        {
-            "message": "free-models-per-day",
-            "metadata": {
-                "headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1744070400000"}
-            },
-        },
-        60,
-    ),
-    ({}, {"message": "Rate limit exceeded. Please retry after a brief wait."}, None),
-    ({}, {"message": "You sent 30 requests; your limit is 20 per minute. Try again later."}, None),
-    ({"retry-after": "soon"}, {}, None),
-    ({"retry-after": "9" * 400}, {"message": f"try again in {'9' * 400} s"}, None),
-]
-
-
-@pytest.mark.parametrize(("headers", "body", "seconds"), SAID)
-def test_the_wait_is_read_wherever_it_stands(headers, body, seconds):
-    assert asked_wait(headers, body, NOW) == (None if seconds is None else pytest.approx(seconds))
 
 
 class Clock:

@@ -1,8 +1,10 @@
 """Requests, and what a reply is read to be."""
 
 import re
+from dataclasses import replace
 
 import pytest
+from chat_server import ask, said
 
 from pyterrier_ikat.completions.json_answers import TEXT, Structure, object_of
 from pyterrier_ikat.llms.failures import (
@@ -279,3 +281,109 @@ def test_each_kind_of_unknown_mark_has_its_way_out(text, words):
     kind, reason = read(Reply(text)).fault
     assert kind is UnknownMark
     assert re.search(words, reason)
+
+
+REASONS = {
+    None: (
+        "",
+        "stop",
+        "stop_sequence",
+        "stop_token",
+        "eos",
+        "eos_token",
+        "end_turn",
+        "complete",
+        "completed",
+        "endoftext",
+        "finish",
+        "finished",
+    ),
+    CutOff: (
+        "length",
+        "max_tokens",
+        "max_token",
+        "max_length",
+        "max_output_tokens",
+        "model_length",
+        "token_limit",
+        "limit",
+        "error_limit",
+        "context_length_exceeded",
+        "model_context_window_exceeded",
+    ),
+    Filtered: (
+        "content_filter",
+        "content_filtered",
+        "filtered",
+        "safety",
+        "image_safety",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "guardrail_intervened",
+        "error_toxic",
+        "sensitive",
+        "language",
+    ),
+    Refused: ("refusal",),
+    Unfinished: ("error", "tool_calls", "unknown"),
+}
+REASONS_AND_KINDS = []
+for kind, reasons in REASONS.items():
+    for reason in reasons:
+        REASONS_AND_KINDS.append((kind, reason))
+
+
+@pytest.mark.parametrize(("kind", "reason"), REASONS_AND_KINDS)
+def test_each_reason_for_an_end_has_its_meaning_in_any_case(kind, reason):
+    for spelt in (reason, reason.upper(), f" {reason} "):
+        fault = read(Reply("Mint.", finish_reason=spelt)).fault
+        assert (None if fault is None else fault[0]) is kind
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ({"tool_calls": [{"id": "1"}]}, Unfinished),
+        ({"function_call": {"name": "search"}}, Unfinished),
+        ({"tool_calls": []}, None),
+        ({"refusal": "I can't help."}, Refused),
+    ],
+)
+def test_what_a_message_says_besides_its_text_counts(message, kind):
+    fault = read(Reply.of(said("Mint.", **message).body)).fault
+    assert (None if fault is None else fault[0]) is kind
+
+
+def test_a_limit_that_is_reached_in_a_tool_call_is_a_limit():
+    reply = Reply.of(said("Mi", finish="length", tool_calls=[{"id": "1"}]).body)
+    assert read(reply).fault[0] is CutOff
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_reasoning_without_a_text_is_told_as_such(field):
+    reply = Reply.of(said("", **{field: "Hm."}).body)
+    assert reply.reasoned
+    assert read(reply).fault[0].__name__ == "OnlyReasoning"
+
+
+def test_samples_and_chains_draw_with_seeds_of_their_own(model, server):
+    (request,) = ask("a")
+    made = model("seed=5")
+    made.ask([replace(request, sample=1), replace(request, chain=2), replace(request, chain=1)])
+    assert sorted(body["seed"] for body in server.bodies) == [6, 1005, 2005]
+
+
+def test_the_schema_is_a_part_of_the_key():
+    (request,) = ask("a")
+    identity = {"provider": "openai", "model": "m", "structured": "on"}
+    plain = {"provider": "openai", "model": "m"}
+    schemas = [{"type": "object"}, {"type": "array"}]
+    keys = set()
+    for schema in schemas:
+        structure = Structure("answer", schema)
+        keys.add(replace(request, structure=structure).key(identity))
+    assert len(keys) == 2
+    assert request.key(identity) == request.key(plain)  # without one, it asks for the same
+    assert request.key(plain) not in keys

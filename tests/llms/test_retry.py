@@ -1,22 +1,12 @@
 """Waits and retries by themselves."""
 
-import math
 import threading
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pyterrier_ikat.llms.failures import Transient
 from pyterrier_ikat.llms.retry import Retry
-from pyterrier_ikat.llms.waits import header_seconds
-
-
-@given(st.text() | st.floats().map(str) | st.integers().map(str) | st.none(), st.floats(0, 4e9))
-def test_any_header_gives_a_bounded_wait_or_none(header, now):
-    wait = header_seconds(header, now)
-    assert wait is None or 0 <= wait < math.inf
 
 
 @pytest.mark.parametrize(

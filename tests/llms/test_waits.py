@@ -1,6 +1,11 @@
 """How long a server asks to wait: durations, headers, fields and words."""
 
+import math
+
 import pytest
+from chat_server import gemini
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyterrier_ikat.llms.waits import asked_wait, duration, header_seconds
 
@@ -139,3 +144,83 @@ def test_a_wait_is_read_in_the_fields_and_words_of_an_error(body, seconds):
 )
 def test_used_up_limits_are_asked_where_no_wait_is_named(headers, body, seconds):
     assert asked_wait(headers, body, NOW) == seconds
+
+
+SAID = [
+    ({}, gemini(26), 26.1),
+    ({}, {"error": {"code": 429, "message": "slow", "details": [{"retryDelay": "26s"}]}}, 26),
+    ({}, {"message": "Rate limit reached for gpt-4. Please try again in 26 s."}, 26),
+    (
+        {},
+        {
+            "message": "Limit 100000, Used 97050, Requested 3619. Please try again in 1m12.5s. "
+            "Need more tokens?"
+        },
+        72.5,
+    ),
+    ({}, {"message": "Please try again in 9m38.016s. Need more?"}, 578.016),
+    (
+        {},
+        {
+            "message": "Please try again in 120ms. Visit "
+            "https://platform.openai.com/account/rate-limits"
+        },
+        0.12,
+    ),
+    ({}, {"message": "exceeded token rate limit. Please retry after 86400 seconds."}, 86400),
+    ({}, {"message": "retry in 37.1s"}, 37.1),
+    ({}, {"message": "Too many requests, wait 2 minutes before trying again"}, 120),
+    ({}, {"message": "Your quota will reset. Try again in 1 hour and 30 minutes."}, 5400),
+    ({}, "Please wait 30 seconds", 30),
+    ({}, {"error": {"message": "slow down", "retry_after": 12}}, 12),
+    ({"retry-after": "7"}, {"message": "no"}, 7),
+    ({"retry-after": "7"}, {"message": "try again in 9s"}, 9),
+    ({"retry-after-ms": "1500"}, {}, 1.5),
+    (
+        {
+            "x-ratelimit-reset-requests": "2m59.56s",
+            "x-ratelimit-reset-tokens": "7.66s",
+            "x-ratelimit-remaining-tokens": "0",
+        },
+        {},
+        7.66,
+    ),
+    ({"x-ratelimit-reset-requests": "6m0s", "x-ratelimit-reset-tokens": "7.66s"}, {}, 7.66),
+    (
+        {
+            "x-ratelimit-reset-requests": "8h0m0s",
+            "x-ratelimit-remaining-requests": "0",
+            "x-ratelimit-reset-tokens": "1s",
+        },
+        {},
+        28800,
+    ),
+    ({"x-rate-limit-reset-tokens": "55"}, {}, 55),
+    ({"x-ratelimit-reset": "1744070400000"}, {}, 60),
+    ({"x-ratelimit-reset": "1744070400"}, {}, 60),
+    (
+        {},
+        {
+            "message": "free-models-per-day",
+            "metadata": {
+                "headers": {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1744070400000"}
+            },
+        },
+        60,
+    ),
+    ({}, {"message": "Rate limit exceeded. Please retry after a brief wait."}, None),
+    ({}, {"message": "You sent 30 requests; your limit is 20 per minute. Try again later."}, None),
+    ({"retry-after": "soon"}, {}, None),
+    ({"retry-after": "9" * 400}, {"message": f"try again in {'9' * 400} s"}, None),
+]
+
+
+@pytest.mark.parametrize(("headers", "body", "seconds"), SAID)
+def test_the_wait_is_read_wherever_it_stands(headers, body, seconds):
+    assert asked_wait(headers, body, NOW) == (None if seconds is None else pytest.approx(seconds))
+
+
+@given(st.text() | st.floats().map(str) | st.integers().map(str) | st.none(), st.floats(0, 4e9))
+def test_any_header_gives_a_bounded_wait_or_none(header, now):
+    wait = header_seconds(header, now)
+    assert wait is None or 0 <= wait < math.inf

@@ -1,4 +1,4 @@
-"""A model over a backend of this process: what it keeps, counts, and knows without a call."""
+"""A model over a backend of this process: what it keeps, counts and knows without a call."""
 
 import math
 import warnings

@@ -1,5 +1,4 @@
-"""What a server refuses, in the words of the providers: one prompt, the key, the model, the
-address."""
+"""Calls that a server refuses, in the words of providers: prompt, key, model, address."""
 
 import json
 
@@ -10,7 +9,6 @@ from chat_server import Answer, ask, refused, said
 import pyterrier_ikat as ikat
 from pyterrier_ikat.llms import FatalLLMError, StageError
 from pyterrier_ikat.llms.failures import BadRequest, Filtered, TooLong, Unavailable
-from pyterrier_ikat.llms.refusals import other_address
 
 FLAGGED = {
     "code": 403,
@@ -341,25 +339,6 @@ def test_a_missing_model_at_a_right_address_is_no_wrong_address(model, server, p
     made.close()
 
 
-@pytest.mark.parametrize(
-    ("url", "better"),
-    [
-        ("http://127.0.0.1:1234", "http://127.0.0.1:1234/v1"),
-        ("https://host/proxy", "https://host/proxy/v1"),
-        ("https://openrouter.ai", "https://openrouter.ai/api/v1"),
-        ("https://openrouter.ai/api", "https://openrouter.ai/api/v1"),
-        ("https://host/v1/chat/completions", "https://host/v1"),
-        ("https://host/v1", ""),
-        ("http://127.0.0.1:11434/api", "http://127.0.0.1:11434/v1"),
-        ("http://127.0.0.1:11434/api/chat", "http://127.0.0.1:11434/v1"),
-        ("https://generativelanguage.googleapis.com/v1beta/openai", ""),
-        ("https://open.bigmodel.cn/api/paas/v4", ""),
-    ],
-)
-def test_which_address_is_proposed(url, better):
-    assert other_address(url) == better
-
-
 @pytest.mark.parametrize(("code", "kind"), [(400, BadRequest), ("400", BadRequest)])
 def test_a_refusal_in_an_answer_or_stream_is_no_server_failure(model, server, code, kind):
     error = {"error": {"message": "temperature must be at most 2", "code": code}}
@@ -424,3 +403,24 @@ def test_a_request_that_exceeds_what_a_minute_allows_is_too_long(model, server, 
     server.respond = lambda asked: refused(429, told, code="rate_limit_exceeded")
     assert type(model().ask(ask("a"))[0]) is TooLong
     assert (server.calls, slept) == (1, [])
+
+
+@pytest.mark.parametrize("status", [300, 301, 308, 399])
+def test_every_redirect_ends_the_stage(model, server, status):
+    server.respond = lambda body: refused(status, location="/elsewhere")
+    with pytest.raises(FatalLLMError, match=r"redirects \(\d+\).*base_url"):
+        model("retries=0").ask(ask("a"))
+    assert server.calls == 1
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_too_long_is_told_by_status_or_words(model, server, status):
+    words = "no" if status == 413 else "maximum context length is 4096"
+    server.respond = lambda body: refused(status, words)
+    (failure,) = model().ask(ask("a"))
+    assert type(failure).__name__ == "TooLong"
+
+
+def test_too_large_for_a_minute_is_no_server_failure(model, server):
+    server.script = [refused(503, "request too large to be taken now")]
+    assert model().ask([*ask("a")])[0].text == "answer to a"  # it is tried again

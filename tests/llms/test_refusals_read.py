@@ -1,13 +1,7 @@
-"""The words and statuses of servers, as their manuals have them: no row gets lost unnoticed."""
-
-from dataclasses import replace
+"""Statuses and words of refusals, as the manuals of servers have them."""
 
 import pytest
-from chat_server import ask, refused, said
 
-from pyterrier_ikat.completions.json_answers import Structure
-from pyterrier_ikat.llms import FatalLLMError, Reply
-from pyterrier_ikat.llms.failures import CutOff, Filtered, Refused, Unfinished
 from pyterrier_ikat.llms.refusals import (
     is_filtered,
     other_address,
@@ -15,93 +9,25 @@ from pyterrier_ikat.llms.refusals import (
     status_in,
     words_of,
 )
-from pyterrier_ikat.llms.request import read
-
-REASONS = {
-    None: (
-        "",
-        "stop",
-        "stop_sequence",
-        "stop_token",
-        "eos",
-        "eos_token",
-        "end_turn",
-        "complete",
-        "completed",
-        "endoftext",
-        "finish",
-        "finished",
-    ),
-    CutOff: (
-        "length",
-        "max_tokens",
-        "max_token",
-        "max_length",
-        "max_output_tokens",
-        "model_length",
-        "token_limit",
-        "limit",
-        "error_limit",
-        "context_length_exceeded",
-        "model_context_window_exceeded",
-    ),
-    Filtered: (
-        "content_filter",
-        "content_filtered",
-        "filtered",
-        "safety",
-        "image_safety",
-        "recitation",
-        "blocklist",
-        "prohibited_content",
-        "spii",
-        "guardrail_intervened",
-        "error_toxic",
-        "sensitive",
-        "language",
-    ),
-    Refused: ("refusal",),
-    Unfinished: ("error", "tool_calls", "unknown"),
-}
-
-
-REASONS_AND_KINDS = []
-for kind, reasons in REASONS.items():
-    for reason in reasons:
-        REASONS_AND_KINDS.append((kind, reason))
-
-
-@pytest.mark.parametrize(("kind", "reason"), REASONS_AND_KINDS)
-def test_each_reason_for_an_end_has_its_meaning_in_any_case(kind, reason):
-    for spelt in (reason, reason.upper(), f" {reason} "):
-        fault = read(Reply("Mint.", finish_reason=spelt)).fault
-        assert (None if fault is None else fault[0]) is kind
 
 
 @pytest.mark.parametrize(
-    ("message", "kind"),
+    ("url", "better"),
     [
-        ({"tool_calls": [{"id": "1"}]}, Unfinished),
-        ({"function_call": {"name": "search"}}, Unfinished),
-        ({"tool_calls": []}, None),
-        ({"refusal": "I can't help."}, Refused),
+        ("http://127.0.0.1:1234", "http://127.0.0.1:1234/v1"),
+        ("https://host/proxy", "https://host/proxy/v1"),
+        ("https://openrouter.ai", "https://openrouter.ai/api/v1"),
+        ("https://openrouter.ai/api", "https://openrouter.ai/api/v1"),
+        ("https://host/v1/chat/completions", "https://host/v1"),
+        ("https://host/v1", ""),
+        ("http://127.0.0.1:11434/api", "http://127.0.0.1:11434/v1"),
+        ("http://127.0.0.1:11434/api/chat", "http://127.0.0.1:11434/v1"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", ""),
+        ("https://open.bigmodel.cn/api/paas/v4", ""),
     ],
 )
-def test_what_a_message_says_besides_its_text_counts(message, kind):
-    fault = read(Reply.of(said("Mint.", **message).body)).fault
-    assert (None if fault is None else fault[0]) is kind
-
-
-def test_a_limit_that_is_reached_in_a_tool_call_is_a_limit():
-    reply = Reply.of(said("Mi", finish="length", tool_calls=[{"id": "1"}]).body)
-    assert read(reply).fault[0] is CutOff
-
-
-@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
-def test_reasoning_without_a_text_is_told_as_such(field):
-    reply = Reply.of(said("", **{field: "Hm."}).body)
-    assert reply.reasoned
-    assert read(reply).fault[0].__name__ == "OnlyReasoning"
+def test_which_address_is_proposed(url, better):
+    assert other_address(url) == better
 
 
 @pytest.mark.parametrize("field", ["code", "type"])
@@ -166,48 +92,6 @@ def test_a_withheld_prompt_is_known_by_status_and_fields(status, beside, filtere
 )
 def test_an_error_with_status_200_has_the_status_of_its_code(error, status):
     assert status_in({"error": error}) == status
-
-
-@pytest.mark.parametrize("status", [300, 301, 308, 399])
-def test_every_redirect_ends_the_stage(model, server, status):
-    server.respond = lambda body: refused(status, location="/elsewhere")
-    with pytest.raises(FatalLLMError, match=r"redirects \(\d+\).*base_url"):
-        model("retries=0").ask(ask("a"))
-    assert server.calls == 1
-
-
-@pytest.mark.parametrize("status", [400, 413])
-def test_too_long_is_told_by_status_or_words(model, server, status):
-    words = "no" if status == 413 else "maximum context length is 4096"
-    server.respond = lambda body: refused(status, words)
-    (failure,) = model().ask(ask("a"))
-    assert type(failure).__name__ == "TooLong"
-
-
-def test_too_large_for_a_minute_is_no_server_failure(model, server):
-    server.script = [refused(503, "request too large to be taken now")]
-    assert model().ask([*ask("a")])[0].text == "answer to a"  # it is tried again
-
-
-def test_samples_and_chains_draw_with_seeds_of_their_own(model, server):
-    (request,) = ask("a")
-    made = model("seed=5")
-    made.ask([replace(request, sample=1), replace(request, chain=2), replace(request, chain=1)])
-    assert sorted(body["seed"] for body in server.bodies) == [6, 1005, 2005]
-
-
-def test_the_schema_is_a_part_of_the_key():
-    (request,) = ask("a")
-    identity = {"provider": "openai", "model": "m", "structured": "on"}
-    plain = {"provider": "openai", "model": "m"}
-    schemas = [{"type": "object"}, {"type": "array"}]
-    keys = set()
-    for schema in schemas:
-        structure = Structure("answer", schema)
-        keys.add(replace(request, structure=structure).key(identity))
-    assert len(keys) == 2
-    assert request.key(identity) == request.key(plain)  # without one, it asks for the same
-    assert request.key(plain) not in keys
 
 
 @pytest.mark.parametrize(
