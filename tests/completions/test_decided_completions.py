@@ -42,19 +42,40 @@ def refuses(text):
     return is_refusal(text)
 
 
+def ids_and_notes(text):
+    """The ids, and how many notes there are on them."""
+    choice = read_ids(text)
+    if choice is None:
+        return None
+    return [choice, len(choice.notes)]
+
+
+def scores(text):
+    choice = read_scores(text)
+    if choice is None:
+        return None
+    return [list(pair) for pair in choice]
+
+
+def level(text):
+    """The level with which a text begins."""
+    found = re.match(grade(4), text)
+    if found is None:
+        return None
+    return found[1]
+
+
 READERS = {
-    "ids": lambda text: None if (found := read_ids(text)) is None else [found, len(found.notes)],
+    "ids": ids_and_notes,
     "copies": read_copies,
-    "scores": lambda text: (
-        None if (found := read_scores(text)) is None else [list(pair) for pair in found]
-    ),
+    "scores": scores,
     "copy": lambda text: match_copy(text, PTKB),
     "label of a statement": lambda text: match_label(text, PTKB),
     "queries": parse_queries,
     "rewrites": parse_rewrite,
     "passages": parse_passage,
     "labels": parse_label,
-    "grades": lambda text: (re.match(grade(4), text) or [None, None])[1],
+    "grades": level,
     "refusals": refuses,
     "learned": read_learned,
 }

@@ -178,6 +178,11 @@ def test_a_response_is_read_sentence_by_sentence(response):
     assert (cited.text, found) == (text, numbers)
 
 
+def test_a_line_of_marks_cites_whatever_the_next_line_cites():
+    cited = read_citations("Oats are cheap.\n[1] | [2]\nRye keeps [3].", 5)
+    assert [sentence.numbers for sentence in cited.sentences] == [(1, 2), (3,)]
+
+
 def test_a_number_above_99_cites_among_so_many_passages():
     cited = read_citations("Oats [120]. Rye [121].", 120)
     assert cited == ("Oats. Rye [121].", (("Oats.", (120,), ()), ("Rye [121].", (), ())))
@@ -370,8 +375,3 @@ def test_each_unknown_number_counts_as_often_as_it_is_cited():
 def test_the_last_of_several_lists_of_sources_is_held_back():
     text = "Mint.\n\nSources:\n[2] B\n\nMore.\n\nSources:\n[1] A"
     assert while_written(text, 3).rstrip() == "Mint.\n\nSources:\n[2] B\n\nMore."
-
-
-def test_a_line_of_marks_cites_whatever_the_next_line_cites():
-    cited = read_citations("Oats are cheap.\n[1] | [2]\nRye keeps [3].", 5)
-    assert [sentence.numbers for sentence in cited.sentences] == [(1, 2), (3,)]

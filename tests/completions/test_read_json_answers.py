@@ -57,6 +57,18 @@ def test_fifty_unreadable_brackets_end_the_search():
     assert json_values("[1]" + "[x" * 48 + "[2] [3]") == [[1], [2], [3]]
 
 
+@pytest.mark.parametrize(("brackets", "found"), [(49, [[1]]), (50, [])])
+def test_a_search_stops_after_50_brackets_that_open_nothing(brackets, found):
+    assert json_values("[x " * brackets + "[1]") == found
+
+
+def test_python_values_are_read_as_json_and_objects_found_inside():
+    assert json_values("{'a': None, 'b': (1, 2)}") == [{"a": None, "b": [1, 2]}]
+    assert json_values("{3, 1, 2}") == [[3, 1, 2]]
+    assert json_values("[1], {'a': 2}") == [[1], {"a": 2}]
+    assert objects_in([{"a": {"b": 1}}, [{"c": 2}]]) == [{"a": {"b": 1}}, {"b": 1}, {"c": 2}]
+
+
 @pytest.mark.parametrize(
     ("text", "value", "end"),
     [
@@ -77,6 +89,11 @@ def test_a_value_ends_where_its_bracket_closes(text, value, end):
 def test_values_are_read_99_deep(depth):
     value, end = value_at("[" * depth + "]" * depth + " [" * 150, 0)
     assert (value is not None, end) == (depth <= 99, 2 * depth)
+
+
+@pytest.mark.parametrize(("depth", "found"), [(99, True), (100, False)])
+def test_lists_are_read_99_deep(depth, found):
+    assert (value_at("[" * depth + "]" * depth, 0)[0] is not None) is found
 
 
 @pytest.mark.parametrize(
@@ -257,23 +274,6 @@ def test_an_answer_as_json_fits_its_schema_exactly(changed, fits):
     without = {name: value for name, value in answer.items() if name != "text"}
     assert FULL_ANSWER.read(json.dumps(without)) is None
     assert FULL_ANSWER.read(f"The answer: {json.dumps(answer)}") is None
-
-
-@pytest.mark.parametrize(("brackets", "found"), [(49, [[1]]), (50, [])])
-def test_a_search_stops_after_50_brackets_that_open_nothing(brackets, found):
-    assert json_values("[x " * brackets + "[1]") == found
-
-
-@pytest.mark.parametrize(("depth", "found"), [(99, True), (100, False)])
-def test_lists_are_read_99_deep(depth, found):
-    assert (value_at("[" * depth + "]" * depth, 0)[0] is not None) is found
-
-
-def test_python_values_are_read_as_json_and_objects_found_inside():
-    assert json_values("{'a': None, 'b': (1, 2)}") == [{"a": None, "b": [1, 2]}]
-    assert json_values("{3, 1, 2}") == [[3, 1, 2]]
-    assert json_values("[1], {'a': 2}") == [[1], {"a": 2}]
-    assert objects_in([{"a": {"b": 1}}, [{"c": 2}]]) == [{"a": {"b": 1}}, {"b": 1}, {"c": 2}]
 
 
 UNIFORM_VALUES = st.recursive(

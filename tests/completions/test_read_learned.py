@@ -41,6 +41,22 @@ def test_statements_are_read_from_whole_lists(text):
     assert read_learned(text) == READ[text]
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("[]", 0),
+        ('{"statements": []}', 0),
+        ('[{"message": 1}, {"statement": "x"}, {"other": 1}]', 2),
+        ('[{"message": 1}, {"statement": "x', None),
+        ('[{"other": 1}]', None),
+        ("I learned much.", None),
+    ],
+)
+def test_a_list_of_learned_statements_is_whole_or_none(text, number):
+    found = read_learned(text)
+    assert (None if found is None else len(found)) == number
+
+
 KNOWN = {"1": "I live in Lyon.", "2": "I am vegan.", "x": "I own a dog."}
 MESSAGES = {1: "I am vegan. I don't eat eggs.", 2: "I moved to Oslo"}
 OSLO = {"message": 2, "words": "moved to Oslo", "statement": "I live in Oslo."}
@@ -208,22 +224,6 @@ def test_a_repeat_is_omitted_unless_it_replaces_another_one():
     (one,) = merged.statements
     assert (one["id"], one["replaces"], one["statement"]) == ("2", ["1"], "I live in Oslo.")
     assert merged.dropped == ["no known statement '7'"]
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("[]", 0),
-        ('{"statements": []}', 0),
-        ('[{"message": 1}, {"statement": "x"}, {"other": 1}]', 2),
-        ('[{"message": 1}, {"statement": "x', None),
-        ('[{"other": 1}]', None),
-        ("I learned much.", None),
-    ],
-)
-def test_a_list_of_learned_statements_is_whole_or_none(text, number):
-    found = read_learned(text)
-    assert (None if found is None else len(found)) == number
 
 
 THREE_KNOWN = {"1": "I live in Lyon.", "2": "I am vegan.", "7": "My sister is vegan."}

@@ -203,6 +203,29 @@ def test_an_exact_id_is_named_before_a_number_of_its_value():
     assert match_label("1. I run", {"01": "I run.", "1": "I swim."}) == "1"
 
 
+@pytest.mark.parametrize(
+    ("label", "names", "found"),
+    [
+        ("1", ["01", "02"], "01"),
+        ("01", ["1", "2"], "1"),
+        ("1", ["1", "01"], "1"),
+        ("01", ["1", "01"], "01"),
+        ("1", ["01", "001"], None),
+        ("1", ["١", "٢"], "١"),
+        ("٢", ["1", "2"], "2"),
+        ("0", ["00", "1"], "00"),
+        ("2", ["1", "12"], None),
+    ],
+)
+def test_a_number_means_the_only_id_of_its_value(label, names, found):
+    assert match_label(label, {name: f"Statement called {name}." for name in names}) == found
+
+
+def test_an_id_that_may_be_several_is_told():
+    chosen = choose("ids", ["1"], {"01": "I run.", "001": "I swim."})
+    assert chosen == ([], ["statement 1, which may be 01 or 001"])
+
+
 COPIED = {
     "I am vegan.": "1",
     "i am vegan": "1",
@@ -226,6 +249,52 @@ def test_exact_copies_come_first_and_of_equal_ones_the_first():
     assert match_copy("2. bundesliga FAN", {"1": "2. Bundesliga fan", "2": "Bundesliga fan"}) == "1"
     assert match_copy("i am a", {"1": "I am A!", "2": "I am a?"}) == "1"
     assert match_copy("I am a.", {"1": "I am a!", "2": " I am a. "}) == "2"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Statement {}: {}",
+        "PTKB {}: {}",
+        "**{}: {}**",
+        "**{}.** {}",
+        "#{}: {}",
+        "`{}: {}`",
+        "{} - {}",
+    ],
+)
+def test_a_number_before_a_short_statement_does_not_hide_it(form):
+    ptkb = {"11": "I like bacon.", "12": "I hike."}
+    assert match_copy(form.format("11", "I like bacon."), ptkb) == "11"
+    assert match_copy(form.format("12", "I hike."), ptkb) == "12"
+
+
+@pytest.mark.parametrize(
+    ("copy", "ptkb", "number"),
+    [
+        ("abcdefghix", {"1": "abcdefghij"}, "1"),  # ratio = 2 * 9 / 20 = .9 for one letter in ten
+        ("abcdefghxy", {"1": "abcdefghij"}, None),
+        (
+            "I own a dog named Max.",
+            {"1": "I own a dog named Rex.", "2": "I own a dog named Max."},
+            "2",
+        ),
+        (
+            "i own a dog, named max",
+            {"1": "I own a dog named Rex.", "2": "I own a dog named Max."},
+            "2",
+        ),
+    ],
+)
+def test_nine_tenths_similarity_suffices_and_exact_comes_first(copy, ptkb, number):
+    assert match_copy(copy, ptkb) == number
+
+
+@pytest.mark.parametrize(
+    "copy", ["I own a dog.", "i own a DOG", "2) I own a dog", "I owned a dog."]
+)
+def test_of_equal_statements_the_first_is_named(copy):
+    assert match_copy(copy, {"1": "I am vegan.", "2": "I own a dog.", "3": "I own a dog."}) == "2"
 
 
 def test_copies_are_compared_without_signs_and_by_values():
@@ -342,45 +411,6 @@ def test_a_copy_of_the_whole_persona_chooses_all_and_is_told(form, text, told):
     assert choose("ids", read_ids("{'1': 'the flat', '3': 'nuts'}"), PTKB).dropped == []
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "Statement {}: {}",
-        "PTKB {}: {}",
-        "**{}: {}**",
-        "**{}.** {}",
-        "#{}: {}",
-        "`{}: {}`",
-        "{} - {}",
-    ],
-)
-def test_a_number_before_a_short_statement_does_not_hide_it(form):
-    ptkb = {"11": "I like bacon.", "12": "I hike."}
-    assert match_copy(form.format("11", "I like bacon."), ptkb) == "11"
-    assert match_copy(form.format("12", "I hike."), ptkb) == "12"
-
-
-@pytest.mark.parametrize(
-    ("copy", "ptkb", "number"),
-    [
-        ("abcdefghix", {"1": "abcdefghij"}, "1"),  # ratio = 2 * 9 / 20 = .9 for one letter in ten
-        ("abcdefghxy", {"1": "abcdefghij"}, None),
-        (
-            "I own a dog named Max.",
-            {"1": "I own a dog named Rex.", "2": "I own a dog named Max."},
-            "2",
-        ),
-        (
-            "i own a dog, named max",
-            {"1": "I own a dog named Rex.", "2": "I own a dog named Max."},
-            "2",
-        ),
-    ],
-)
-def test_nine_tenths_similarity_suffices_and_exact_comes_first(copy, ptkb, number):
-    assert match_copy(copy, ptkb) == number
-
-
 @given(st.dictionaries(st.sampled_from("1234567"), st.text(min_size=1), max_size=7), st.text())
 def test_statements_match_themselves_and_only_known_ids_come_out(ptkb, text):
     for form, read in (("ids", read_ids), ("copies", read_copies), ("scores", read_scores)):
@@ -390,33 +420,3 @@ def test_statements_match_themselves_and_only_known_ids_come_out(ptkb, text):
         assert len(set(numbers)) == len(numbers)
     for statement in ptkb.values():
         assert ptkb[match_copy(statement, ptkb)].strip() == statement.strip()
-
-
-@pytest.mark.parametrize(
-    "copy", ["I own a dog.", "i own a DOG", "2) I own a dog", "I owned a dog."]
-)
-def test_of_equal_statements_the_first_is_named(copy):
-    assert match_copy(copy, {"1": "I am vegan.", "2": "I own a dog.", "3": "I own a dog."}) == "2"
-
-
-@pytest.mark.parametrize(
-    ("label", "names", "found"),
-    [
-        ("1", ["01", "02"], "01"),
-        ("01", ["1", "2"], "1"),
-        ("1", ["1", "01"], "1"),
-        ("01", ["1", "01"], "01"),
-        ("1", ["01", "001"], None),
-        ("1", ["١", "٢"], "١"),
-        ("٢", ["1", "2"], "2"),
-        ("0", ["00", "1"], "00"),
-        ("2", ["1", "12"], None),
-    ],
-)
-def test_a_number_means_the_only_id_of_its_value(label, names, found):
-    assert match_label(label, {name: f"Statement called {name}." for name in names}) == found
-
-
-def test_an_id_that_may_be_several_is_told():
-    chosen = choose("ids", ["1"], {"01": "I run.", "001": "I swim."})
-    assert chosen == ([], ["statement 1, which may be 01 or 001"])

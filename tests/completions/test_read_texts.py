@@ -103,6 +103,28 @@ def test_the_first_queries_are_kept():
     assert distinct_queries(["Tea", "-", "tea", "b", "No queries needed."]) == ["Tea", "b"]
 
 
+def test_lead_ins_and_repeats_are_left_out():
+    assert parse_queries("Sure!\n1. oats\n2. rye\n3. Oats\n4. spelt", n=3) == [
+        "oats",
+        "rye",
+        "spelt",
+    ]
+
+
+@given(
+    st.lists(
+        st.from_regex(r"[a-z]{3,8}( [a-z]{2,8}){1,5}", fullmatch=True),
+        min_size=1,
+        max_size=5,
+        unique=True,
+    )
+)
+def test_a_numbered_list_of_plain_queries_is_read_back(queries):
+    queries = [query for query in queries if not query.startswith(("query", "queries"))]
+    lines = [f"{number}. {query}" for number, query in enumerate(queries, 1)]
+    assert parse_queries("\n".join(lines)) == queries
+
+
 REWRITES = {
     "Is it?": "Is it?",
     "Rewrite: Is it?": "Is it?",
@@ -158,6 +180,12 @@ def test_a_value_in_an_object_has_the_longest_key(text, value):
     assert in_object(text, re.compile("(rewritten )?message", re.IGNORECASE)) == value
 
 
+def test_an_objects_text_is_under_the_first_ones_longest_key():
+    name = re.compile("(rewritten )?query")
+    assert in_object('{"query": "a", "rewritten_query": "b"} {"rewritten-query": "c"}', name) == "b"
+    assert in_object('{"answer": "a", "query": 3} and {"queries": "b"}', name) is None
+
+
 BOTH = {
     "Rewrite: a?\nResponse: b\nc": ("a?", "b c"),
     "Reason: x\n**Rewrite**: a?\n> Answer: b": ("a?", "b"),
@@ -181,6 +209,24 @@ BOTH = {
 @pytest.mark.parametrize("text", BOTH)
 def test_a_rewrite_and_an_answer_stand_behind_their_labels(text):
     assert parse_rewrite_and_answer(text) == BOTH[text]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Rewrite: Is tea safe?\nResponse: Yes.", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\nResponse: Yes.\n```", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\n```\nResponse: Yes.", ("Is tea safe?", "Yes.")),
+        ("```\nRewrite: Is tea safe?\nResponse: I can't help with that.\n```", None),
+        ("```\nRewrite: Is tea safe?\nResponse: None\n```", None),
+        ("```text\nRewrite: N/A\n```\nResponse: Yes.", None),
+        ("```text\nRewrite: None\n```\n```text\nResponse: Yes.\n```", None),
+        ('```json\n{"rewrite": "Is tea safe?", "answer": "Yes."}\n```', ("Is tea safe?", "Yes.")),
+        ('```json\n{"rewrite": "Is tea safe?"}\n```', None),
+    ],
+)
+def test_a_fence_changes_nothing_in_a_rewrite_and_an_answer(text, read):
+    assert parse_rewrite_and_answer(text) == read
 
 
 @pytest.mark.parametrize(
@@ -326,14 +372,6 @@ def test_fences_are_no_part_of_a_rewrite_or_an_answer(text):
     assert parse_rewrite_and_answer(text) == ("a tea?", "Mint.")
 
 
-def test_lead_ins_and_repeats_are_left_out():
-    assert parse_queries("Sure!\n1. oats\n2. rye\n3. Oats\n4. spelt", n=3) == [
-        "oats",
-        "rye",
-        "spelt",
-    ]
-
-
 @given(st.text())
 def test_any_text_gives_clean_lines_or_nothing(text):
     items = parse_queries(text, 3)
@@ -343,44 +381,6 @@ def test_any_text_gives_clean_lines_or_nothing(text):
         assert any(map(str.isalnum, item))
     assert parse_rewrite(text) == " ".join(parse_rewrite(text).split())
     assert not is_refusal(f"I cannot help with that request. Rooibos has no caffeine. {text}")
-
-
-@given(
-    st.lists(
-        st.from_regex(r"[a-z]{3,8}( [a-z]{2,8}){1,5}", fullmatch=True),
-        min_size=1,
-        max_size=5,
-        unique=True,
-    )
-)
-def test_a_numbered_list_of_plain_queries_is_read_back(queries):
-    queries = [query for query in queries if not query.startswith(("query", "queries"))]
-    lines = [f"{number}. {query}" for number, query in enumerate(queries, 1)]
-    assert parse_queries("\n".join(lines)) == queries
-
-
-def test_an_objects_text_is_under_the_first_ones_longest_key():
-    name = re.compile("(rewritten )?query")
-    assert in_object('{"query": "a", "rewritten_query": "b"} {"rewritten-query": "c"}', name) == "b"
-    assert in_object('{"answer": "a", "query": 3} and {"queries": "b"}', name) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("Rewrite: Is tea safe?\nResponse: Yes.", ("Is tea safe?", "Yes.")),
-        ("```\nRewrite: Is tea safe?\nResponse: Yes.\n```", ("Is tea safe?", "Yes.")),
-        ("```\nRewrite: Is tea safe?\n```\nResponse: Yes.", ("Is tea safe?", "Yes.")),
-        ("```\nRewrite: Is tea safe?\nResponse: I can't help with that.\n```", None),
-        ("```\nRewrite: Is tea safe?\nResponse: None\n```", None),
-        ("```text\nRewrite: N/A\n```\nResponse: Yes.", None),
-        ("```text\nRewrite: None\n```\n```text\nResponse: Yes.\n```", None),
-        ('```json\n{"rewrite": "Is tea safe?", "answer": "Yes."}\n```', ("Is tea safe?", "Yes.")),
-        ('```json\n{"rewrite": "Is tea safe?"}\n```', None),
-    ],
-)
-def test_a_fence_changes_nothing_in_a_rewrite_and_an_answer(text, read):
-    assert parse_rewrite_and_answer(text) == read
 
 
 @pytest.mark.parametrize("nothing", ["None", "N/A", "null.", "I'm sorry, but I can't help."])

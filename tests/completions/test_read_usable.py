@@ -45,6 +45,19 @@ def test_a_name_is_one_line_of_200_characters():
     assert printable_signs("a\u200b\nb c") == "a  b c"
 
 
+def test_texts_are_printable_and_names_short():
+    assert printable("a\tb\r\nc\x1b[1mbold\x1b[0m\x1b]8;;http://x\x1b\\link") == "a\tb\ncboldlink"
+    assert printable("מים, 中文, 🙂, é\u2028") == "מים, 中文, 🙂, é\u2028"
+    assert one_line("a\tb\n c" + "d" * 999) == "a b c" + "d" * 195
+
+
+def test_what_a_terminal_obeys_is_removed_and_breaks_are_lines():
+    assert printable("a\x1b[31mb\x1b]0;title\x07c\x9bd\x00e") == "abce"
+    assert printable("a\r\nb\rc\x0bd\x0ce\tf") == "a\nb\nc\nd\ne\tf"
+    assert one_line("x" * 500) == "x" * 200
+    assert one_line(" a\n\x1b[0m b\u2028c ") == "a b c"
+
+
 @pytest.mark.parametrize(
     ("text", "inner"),
     [
@@ -66,6 +79,26 @@ def test_a_name_is_one_line_of_200_characters():
     ],
 )
 def test_marks_around_a_whole_text_are_removed(text, inner):
+    assert unquoted(text) == inner
+
+
+@pytest.mark.parametrize(
+    ("text", "inner"),
+    [
+        ('"Mint?"', "Mint?"),
+        ("'Mint?',", "Mint?"),
+        ('"mint" or "basil"', '"mint" or "basil"'),
+        ("“«Mint»”", "Mint"),
+        ("\"'Mint'\"", "Mint"),
+        ('""Mint""', "Mint"),
+        ("\"'mint' or sage\"", "'mint' or sage"),
+        ('"Mint",', "Mint"),
+        ('"Mint,"', "Mint"),
+        ("Mint", "Mint"),
+        ('"', '"'),
+    ],
+)
+def test_marks_around_the_whole_text_are_removed(text, inner):
     assert unquoted(text) == inner
 
 
@@ -98,6 +131,45 @@ def test_a_long_repetition_is_cut_to_whole_pieces(text, length, count):
 
 
 @pytest.mark.parametrize(
+    ("piece", "times", "count", "length"),
+    [
+        ("ab", 600, 1, 240),
+        ("ab", 599, 0, 1198),
+        ("abcdefg", 172, 1, 245),  # whole pieces
+        ("x" * 63 + "y", 19, 1, 256),
+        ("x" * 64 + "y", 30, 0, 1950),
+    ],
+)
+def test_a_repetition_of_1200_characters_is_shortened(piece, times, count, length):
+    text, found = collapsed(piece * times)
+    assert (found, len(text)) == (count, length)
+    before, after = "Mint. ", "\nBasil."
+    text, found = collapsed(before + piece * times + after)
+    assert (found, len(text)) == (count, length + len(before) + len(after))
+    assert text.startswith(before + piece[:1])
+    assert text.endswith(after)
+
+
+def test_each_repetition_is_counted_and_shortened():
+    text, count = collapsed("ab" * 700 + " and " + "xyz" * 500)
+    assert (text, count) == ("ab" * 120 + " and " + "xyz" * 80, 2)
+    assert readable(text) == (text, [])
+    assert readable("ab" * 700)[1] == ["1 long repetition"]
+    assert readable("ab" * 700 + " and " + "xyz" * 500)[1] == ["2 long repetitions"]
+    assert readable("ab" * 700, whole=True) == ("ab" * 700, [])
+
+
+@pytest.mark.parametrize("piece", ["no, ", "a", "0123456789" * 6, "x\n", "🙂 "])
+def test_a_long_repetition_collapses_to_whole_pieces_counted(piece):
+    times = 16_000 // len(piece)
+    left, count = collapsed(f"Well: {piece * times}... yes. {piece * times}")
+    assert count == 2
+    pieces = -(-240 // len(piece))
+    assert left == f"Well: {piece * pieces}... yes. {piece * pieces}"
+    assert collapsed(left) == (left, 0)
+
+
+@pytest.mark.parametrize(
     ("text", "loop"),
     [
         ("a" * 99, False),
@@ -114,6 +186,22 @@ def test_a_long_repetition_is_cut_to_whole_pieces(text, length, count):
 )
 def test_a_text_that_repeats_to_its_end_is_a_loop(text, loop):
     assert is_loop(text) == loop
+
+
+@pytest.mark.parametrize(
+    ("text", "loop"),
+    [
+        ("tea, " * 20, True),
+        ("tea, " * 19 + "tea,", False),  # 99 characters
+        ("mint " * 10 + "tea, " * 25, True),
+        ("m" + "int " * 25 + "x" * 30 + "tea, " * 26, False),  # less than half
+        ("x" * 64 * 4, True),
+        ("abcdefgh" * 8 * 3, True),
+        ("".join(chr(97 + n % 26) + str(n) for n in range(60)) * 3, False),  # a longer piece
+    ],
+)
+def test_a_loop_fills_half_of_a_text_and_100_characters(text, loop):
+    assert is_loop(text) is loop
 
 
 LONGEST = "I'm sorry, but I can't help with this request" + "." * 255
@@ -152,6 +240,24 @@ REFUSALS = {
 @pytest.mark.parametrize("text", REFUSALS)
 def test_a_text_that_only_declines_is_a_refusal(text):
     assert is_refusal(text) == REFUSALS[text]
+
+
+def test_a_long_text_is_no_refusal():
+    refusal = "I cannot help with that request"
+    assert is_refusal(refusal + " and so on" * 20)
+    assert len(refusal + " and so on" * 30) > LONGEST_REFUSAL
+    assert not is_refusal(refusal + " and so on" * 30)
+
+
+REFUSAL = "I'm sorry, but I can't help with that."
+
+
+@pytest.mark.parametrize(("extra", "refused"), [(0, True), (1, False)])
+def test_a_refusal_has_at_most_300_characters(extra, refused):
+    text = f"{REFUSAL} Please ask about {'tea ' * 100}"
+    text = text[: 299 + extra] + "."
+    assert is_refusal(text) is refused
+    assert (usable_words(text) == "") is refused
 
 
 def test_a_refusal_behind_reasoning_is_no_answer():
@@ -208,6 +314,24 @@ def test_an_answer_says_something(text, words, answer):
 
 
 @pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Mint.", "Mint."),
+        ("None.", None),
+        (" n/a ", None),
+        ("**null**", None),
+        ("Nonesuch", "Nonesuch"),
+        ("...", None),
+        ("7", "7"),
+        ("", None),
+        (REFUSAL, None),
+    ],
+)
+def test_an_answer_has_a_letter_or_digit_and_says_something(text, answer):
+    assert answer_text(text) == answer
+
+
+@pytest.mark.parametrize(
     ("text", "own"),
     [
         ("[8]\n\n2. Question: And?\n x", "[8]\n\n"),
@@ -254,114 +378,6 @@ def test_a_parser_reads_no_prompt_and_no_loop(text, whole, read, omitted):
         assert part in line
 
 
-def test_a_long_text_is_no_refusal():
-    refusal = "I cannot help with that request"
-    assert is_refusal(refusal + " and so on" * 20)
-    assert len(refusal + " and so on" * 30) > LONGEST_REFUSAL
-    assert not is_refusal(refusal + " and so on" * 30)
-
-
-REFUSAL = "I'm sorry, but I can't help with that."
-
-
-@pytest.mark.parametrize(
-    ("piece", "times", "count", "length"),
-    [
-        ("ab", 600, 1, 240),
-        ("ab", 599, 0, 1198),
-        ("abcdefg", 172, 1, 245),  # whole pieces
-        ("x" * 63 + "y", 19, 1, 256),
-        ("x" * 64 + "y", 30, 0, 1950),
-    ],
-)
-def test_a_repetition_of_1200_characters_is_shortened(piece, times, count, length):
-    text, found = collapsed(piece * times)
-    assert (found, len(text)) == (count, length)
-    before, after = "Mint. ", "\nBasil."
-    text, found = collapsed(before + piece * times + after)
-    assert (found, len(text)) == (count, length + len(before) + len(after))
-    assert text.startswith(before + piece[:1])
-    assert text.endswith(after)
-
-
-def test_each_repetition_is_counted_and_shortened():
-    text, count = collapsed("ab" * 700 + " and " + "xyz" * 500)
-    assert (text, count) == ("ab" * 120 + " and " + "xyz" * 80, 2)
-    assert readable(text) == (text, [])
-    assert readable("ab" * 700)[1] == ["1 long repetition"]
-    assert readable("ab" * 700 + " and " + "xyz" * 500)[1] == ["2 long repetitions"]
-    assert readable("ab" * 700, whole=True) == ("ab" * 700, [])
-
-
-@pytest.mark.parametrize(
-    ("text", "loop"),
-    [
-        ("tea, " * 20, True),
-        ("tea, " * 19 + "tea,", False),  # 99 characters
-        ("mint " * 10 + "tea, " * 25, True),
-        ("m" + "int " * 25 + "x" * 30 + "tea, " * 26, False),  # less than half
-        ("x" * 64 * 4, True),
-        ("abcdefgh" * 8 * 3, True),
-        ("".join(chr(97 + n % 26) + str(n) for n in range(60)) * 3, False),  # a longer piece
-    ],
-)
-def test_a_loop_fills_half_of_a_text_and_100_characters(text, loop):
-    assert is_loop(text) is loop
-
-
-@pytest.mark.parametrize(("extra", "refused"), [(0, True), (1, False)])
-def test_a_refusal_has_at_most_300_characters(extra, refused):
-    text = f"{REFUSAL} Please ask about {'tea ' * 100}"
-    text = text[: 299 + extra] + "."
-    assert is_refusal(text) is refused
-    assert (usable_words(text) == "") is refused
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("Mint.", "Mint."),
-        ("None.", None),
-        (" n/a ", None),
-        ("**null**", None),
-        ("Nonesuch", "Nonesuch"),
-        ("...", None),
-        ("7", "7"),
-        ("", None),
-        (REFUSAL, None),
-    ],
-)
-def test_an_answer_has_a_letter_or_digit_and_says_something(text, answer):
-    assert answer_text(text) == answer
-
-
-@pytest.mark.parametrize(
-    ("text", "inner"),
-    [
-        ('"Mint?"', "Mint?"),
-        ("'Mint?',", "Mint?"),
-        ('"mint" or "basil"', '"mint" or "basil"'),
-        ("“«Mint»”", "Mint"),
-        ("\"'Mint'\"", "Mint"),
-        ('""Mint""', "Mint"),
-        ("\"'mint' or sage\"", "'mint' or sage"),
-        ('"Mint",', "Mint"),
-        ('"Mint,"', "Mint"),
-        ("Mint", "Mint"),
-        ('"', '"'),
-    ],
-)
-def test_marks_around_the_whole_text_are_removed(text, inner):
-    assert unquoted(text) == inner
-
-
-def test_what_a_terminal_obeys_is_removed_and_breaks_are_lines():
-    assert printable("a\x1b[31mb\x1b]0;title\x07c\x9bd\x00e") == "abce"
-    assert printable("a\r\nb\rc\x0bd\x0ce\tf") == "a\nb\nc\nd\ne\tf"
-    assert one_line("x" * 500) == "x" * 200
-    assert one_line(" a\n\x1b[0m b\u2028c ") == "a b c"
-
-
 def test_fences_and_the_next_question_are_left_out():
     assert without_fences("```json\n[1]\n```") == "\n[1]\n"
     assert own_turn("Mint.\nQuestion: Which tea?") == "Mint.\n"
@@ -380,19 +396,3 @@ def test_of_a_prompt_that_follows_only_the_answer_is_read():
     own = "# About the user\nYou like mint."
     assert readable(own)[0] == ""
     assert readable(own, whole=True) == (own, [])
-
-
-def test_texts_are_printable_and_names_short():
-    assert printable("a\tb\r\nc\x1b[1mbold\x1b[0m\x1b]8;;http://x\x1b\\link") == "a\tb\ncboldlink"
-    assert printable("מים, 中文, 🙂, é\u2028") == "מים, 中文, 🙂, é\u2028"
-    assert one_line("a\tb\n c" + "d" * 999) == "a b c" + "d" * 195
-
-
-@pytest.mark.parametrize("piece", ["no, ", "a", "0123456789" * 6, "x\n", "🙂 "])
-def test_a_long_repetition_collapses_to_whole_pieces_counted(piece):
-    times = 16_000 // len(piece)
-    left, count = collapsed(f"Well: {piece * times}... yes. {piece * times}")
-    assert count == 2
-    pieces = -(-240 // len(piece))
-    assert left == f"Well: {piece * pieces}... yes. {piece * pieces}"
-    assert collapsed(left) == (left, 0)

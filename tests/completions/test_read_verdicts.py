@@ -271,6 +271,16 @@ def test_a_label_from_0_to_4_is_read(text):
     assert parse_label(text) == LABELS[text]
 
 
+@pytest.mark.parametrize(("text", "label"), [("Score (0-3): 2", 2), ("3/3", 3), ("4", None)])
+def test_labels_on_another_scale(text, label):
+    assert parse_label(text, highest=3) == label
+
+
+def test_a_sign_belongs_to_the_number_unless_it_joins_two_words():
+    assert re.match(grade(3), "-1")[1] == "-1"
+    assert re.search(grade(3), "score-1")[1] == "1"
+
+
 RANKINGS = {
     "[1][1][1] is it; [2] > [3]": [2, 3],
     "[1] is good\n\n[2] is bad": [1, 2],
@@ -350,24 +360,14 @@ def test_a_label_on_another_scale_is_none_in_any_sign(scale):
     assert read_score(f"Score: 3{scale}5", 0, 4) is None
 
 
-@pytest.mark.parametrize("slash", ["/", "\uff0f", "\u2044", "\u2215"])
-def test_a_share_is_no_list_of_numbers_in_any_sign(slash):
-    assert read_numbers(f"1{slash}3") is None
-    assert read_numbers("1, 3").value == [1, 3]
-
-
-@pytest.mark.parametrize(("text", "label"), [("Score (0-3): 2", 2), ("3/3", 3), ("4", None)])
-def test_labels_on_another_scale(text, label):
-    assert parse_label(text, highest=3) == label
-
-
-def test_a_sign_belongs_to_the_number_unless_it_joins_two_words():
-    assert re.match(grade(3), "-1")[1] == "-1"
-    assert re.search(grade(3), "score-1")[1] == "1"
-
-
 @pytest.mark.parametrize("scale", ["0-4", "0 - 4", "0–4", "0 to 4", "0 TO 4"])
 def test_a_scale_that_is_repeated_is_taken_out(scale):
     assert without_scale(f"Score ({scale}): 2", 4) == "Score (): 2"
     assert without_scale(f"Score ({scale}): 2", 3) == f"Score ({scale}): 2"
     assert without_scale("10-4 and 0-4.5", 4) == "10-4 and 0-4.5"
+
+
+@pytest.mark.parametrize("slash", ["/", "\uff0f", "\u2044", "\u2215"])
+def test_a_share_is_no_list_of_numbers_in_any_sign(slash):
+    assert read_numbers(f"1{slash}3") is None
+    assert read_numbers("1, 3").value == [1, 3]

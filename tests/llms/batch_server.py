@@ -69,7 +69,8 @@ class BatchServer(ChatServer):
 
     def answer(self, method, path, content, kind):
         url = urlsplit(path)
-        route, query = url.path.removeprefix("/v1"), parse_qs(url.query)
+        route = url.path.removeprefix("/v1")
+        query = parse_qs(url.query)
         for (verb, start), answers in self.refuse.items():
             if verb == method and route.startswith(start) and answers:
                 return answers.pop(0)
@@ -80,20 +81,15 @@ class BatchServer(ChatServer):
         if (method, route) == ("GET", "/batches"):
             self.hook("listed")
             return self.list(query.get("after", [None])[0], int(query.get("limit", ["20"])[0]))
-        if (
-            method == "GET"
-            and (found := re.fullmatch("/files/(.+)/content", route))
-            and found[1] in self.files
-        ):
-            self.hook("fetched")
-            return Answer(200, self.files[found[1]])
-        if (
-            method == "GET"
-            and (found := re.fullmatch("/batches/(.+)", route))
-            and found[1] in self.batches
-        ):
-            self.hook("looked")
-            return Answer(200, self.batches[found[1]])
+        if method == "GET":
+            file = re.fullmatch("/files/(.+)/content", route)
+            if file and file[1] in self.files:
+                self.hook("fetched")
+                return Answer(200, self.files[file[1]])
+            batch = re.fullmatch("/batches/(.+)", route)
+            if batch and batch[1] in self.batches:
+                self.hook("looked")
+                return Answer(200, self.batches[batch[1]])
         return refused(404, f"No such object: {route}")
 
     def upload(self, content, kind):

@@ -14,7 +14,10 @@ class Script(Backend):
 
     def __init__(self, *steps, **attributes):
         self.model, self.identity = "script", {"provider": "script", "params": {}}
-        self.steps, self.calls, self.opened, self.threads = list(steps), [], 0, set()
+        self.steps = list(steps)
+        self.calls = []
+        self.opened = 0
+        self.threads = set()
         vars(self).update(attributes)
 
     def open(self):

@@ -47,7 +47,8 @@ def test_a_backend_without_a_stream_answers_as_a_whole():
 
 
 def test_a_completion_is_read_with_the_marks_and_the_messages():
-    backend, (request,) = Fixed(), ask("a")
+    backend = Fixed()
+    (request,) = ask("a")
     backend.reasoning = MARKS
     assert backend.reading(request) == Reading(MARKS, [{"role": "user", "content": "a"}])
 
@@ -130,7 +131,8 @@ def test_a_limit_below_128_tokens_is_warned_of(most, warned):
 
 
 def test_objects_are_equal_by_what_they_declare_or_by_themselves():
-    one, other = Teller(), Teller()
+    one = Teller()
+    other = Teller()
     assert GeneratorBackend(one) == GeneratorBackend(one)
     assert GeneratorBackend(one) != GeneratorBackend(other)
     assert GeneratorBackend(one, {"v": 1}) == GeneratorBackend(other, {"v": 1})

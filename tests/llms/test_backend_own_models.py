@@ -218,7 +218,8 @@ def texts(model, *questions):
 
 
 def test_with_an_identity_completions_are_kept_and_never_mixed(tmp_path):
-    file, later = tmp_path / "own.sqlite", Echo("!")
+    file = tmp_path / "own.sqlite"
+    later = Echo("!")
     assert texts(llm(Echo("!"), identity={"tail": "!"}, cache=file), "a") == ["a!"]
     assert texts(llm(later, identity={"tail": "!"}, cache=file), "a") == ["a!"]
     assert later.calls == 0
@@ -232,7 +233,8 @@ def test_with_an_identity_completions_are_kept_and_never_mixed(tmp_path):
 
 def test_an_object_stating_its_identity_uses_the_shared_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("IKAT_HOME", str(tmp_path))
-    one, two = Echo("!"), Echo("!")
+    one = Echo("!")
+    two = Echo("!")
     one.identity = two.identity = "tail !"
     assert texts(llm(one), "a") == texts(llm(two), "a")
     assert (two.calls, (tmp_path / "llm.sqlite").exists()) == (0, True)

@@ -302,7 +302,8 @@ def _asker(server, path):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path, how):
-    reached, release = threading.Event(), threading.Event()
+    reached = threading.Event()
+    release = threading.Event()
 
     def respond(body):
         if server.calls > 12 and not release.is_set():
@@ -343,7 +344,8 @@ def test_a_run_that_was_stopped_repeats_nothing_it_had_finished(server, tmp_path
 
 def test_a_file_is_opened_once_a_process_by_whatever_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    first, same = CompletionCache("a.sqlite"), CompletionCache(tmp_path / "." / "a.sqlite")
+    first = CompletionCache("a.sqlite")
+    same = CompletionCache(tmp_path / "." / "a.sqlite")
     assert first.path == str(tmp_path / "a.sqlite")
     assert first._cache is same._cache
     first.put("k", COMPLETION)
@@ -369,7 +371,8 @@ def test_what_replaced_a_removed_file_is_another_cache(tmp_path):
 
 
 def test_each_memory_is_its_own_and_stays_behind():
-    first, second = CompletionCache(":memory:"), CompletionCache(":memory:")
+    first = CompletionCache(":memory:")
+    second = CompletionCache(":memory:")
     first.put("k", COMPLETION)
     assert second.get(["k"]) == {}
     assert pickle.loads(pickle.dumps(first)).get(["k"]) == {}

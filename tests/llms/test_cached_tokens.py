@@ -101,7 +101,8 @@ def test_a_model_that_keeps_nothing_is_asked_in_turn_order():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_order_has_all_requests_longest_of_each_chat_first(seed):
-    drawn, requests = random.Random(seed), {}
+    drawn = random.Random(seed)
+    requests = {}
     for conversation in range(drawn.randint(1, 4)):
         text = f"The same task for everybody. Conversation {conversation}: " + "".join(
             drawn.choices("abcdef", k=100)

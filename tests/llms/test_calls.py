@@ -75,7 +75,8 @@ def test_openai_is_sent_the_parameter_that_all_its_models_know():
 
 def test_64_answers_in_reverse_order_give_the_same_bytes(model, server):
     count, order = 64, []
-    arrived, turn = threading.Barrier(count), [threading.Event() for _ in range(count + 1)]
+    arrived = threading.Barrier(count)
+    turn = [threading.Event() for _ in range(count + 1)]
     turn[count].set()
 
     def number_of(body):
@@ -216,7 +217,8 @@ PASSING = [
 )
 def test_transient_failures_are_retried_and_counted_exactly(model, server, failures):
     server.script = [said(), *failures]
-    times, made = len(failures), model()
+    times = len(failures)
+    made = model()
     made.ask(ask("first"))  # one that has never answered is given up sooner
     assert made.ask(ask("a"))[0].text == "answer to a"
     assert (server.calls, row(made)["calls"], row(made)["retries"], row(made)["failures"]) == (
@@ -430,7 +432,8 @@ def test_a_completion_in_parts_is_the_parts_that_are_text(model, server):
 def test_half_characters_are_mended_and_block_no_later_stage(model, server):
     server.script = [said("\ud83e\uded6 tea \ud83e")]
     made = model()
-    (first,), (again,) = made.ask(ask("a")), made.ask(ask("a"))
+    (first,) = made.ask(ask("a"))
+    (again,) = made.ask(ask("a"))
     assert first.text == again.text == "\U0001fad6 tea \N{REPLACEMENT CHARACTER}"
     assert made.ask(ask(first.text))[0].text == f"answer to {first.text}"
 
@@ -477,7 +480,8 @@ def test_a_quota_that_ends_in_the_middle_keeps_what_is_done(model, server):
     server.respond = lambda body: (
         said() if server.calls <= 20 else refused(429, "gone", code="insufficient_quota")
     )
-    made, requests = model("concurrency=4"), ask(*map(str, range(60)))
+    made = model("concurrency=4")
+    requests = ask(*map(str, range(60)))
     with pytest.raises(FatalLLMError) as raised:
         made.ask(requests)
     assert sum(made.peek(request) is not None for request in requests) == raised.value.done == 20

@@ -218,7 +218,8 @@ finally:
 
 @pytest.mark.parametrize("pressed", ["at once", "later"])
 def test_the_first_ctrl_c_says_it_waits_and_the_second_ends(server, tmp_path, pressed):
-    arrived, release = threading.Event(), threading.Event()
+    arrived = threading.Event()
+    release = threading.Event()
 
     def respond(body):
         if body["messages"][0]["content"] not in "01":

@@ -29,9 +29,11 @@ class Counting(Backend):
     concurrency = 4
 
     def __init__(self, name):
-        self.recorded, self.model = RecordedBackend(name), name
+        self.recorded = RecordedBackend(name)
+        self.model = name
         self.identity = {"provider": "own", "model": name, "params": {}}
-        self.asked, self.texts = Counter(), {}
+        self.asked = Counter()
+        self.texts = {}
 
     def complete(self, requests):
         replies = self.recorded.complete(requests)
@@ -55,7 +57,8 @@ def run(retriever, first, second, names=SYSTEMS):
     systems = {name: METHODS[name].build(**resources) for name in names}
     systems["two in one"] = ikat.Union(systems["ad"], systems["aqd"])
     data = pt.get_dataset("ikat:sample")
-    topics, qrels = data.get_topics().head(TURNS), data.get_qrels()
+    topics = data.get_topics().head(TURNS)
+    qrels = data.get_qrels()
     return ikat.experiment(systems, topics=topics, qrels=qrels[qrels["qid"].isin(topics["qid"])])
 
 

@@ -28,26 +28,6 @@ from pyterrier_ikat.llms.failures import (
     shorten,
 )
 
-
-def test_a_stage_error_names_five_turns_per_reason_then_counts():
-    failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)]
-    failures.append(Empty("answer", "2_1", "empty"))
-    error = StageError("answer", failures)
-    assert str(error).startswith(
-        "stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0, 1_1, 1_2, 1_3, 1_4 and 1 more "
-        "(cut off), 2_1 (empty); "
-    )
-    assert "on_error=fallback" in str(error)
-    assert error.failures == failures
-    assert isinstance(error, IkatError)
-
-
-def test_a_reason_is_one_bounded_line():
-    failure = LLMFailure("answer", "1_1", "<html>\n" + "busy " * 1000)
-    assert "\n" not in str(failure)
-    assert len(failure.reason) == 300
-
-
 TURNS = pd.DataFrame({"qid": ["1_1", "1_2"], "query": ["tea", "coffee"]})
 HERE = " (finished calls are kept in this process only, and not repeated in it)"
 FILE = " (finished calls are in the cache and are not repeated)"
@@ -115,10 +95,8 @@ def test_an_unusable_completion_stays_only_where_it_is_kept(kept_in, alone, besi
     assert "(no text); give the LLM the option that is named, or set on_error=fallback" in str(
         StageError("answer", [unknown], kept_in)
     )
-    unusable, late = (
-        LLMFailure("answer", "1_1", "no text", kept=True),
-        LLMFailure("answer", "1_2", "late"),
-    )
+    unusable = LLMFailure("answer", "1_1", "no text", kept=True)
+    late = LLMFailure("answer", "1_2", "late")
     assert f"(no text); {alone}" in str(StageError("answer", [unusable], kept_in))
     assert str(StageError("answer", [unusable, late], kept_in)).endswith(f"(late); {beside}")
 
@@ -177,6 +155,12 @@ def test_every_kind_of_failure_is_found_by_its_name():
 )
 def test_a_reason_is_one_printable_line_of_300_characters(reason, line):
     assert shorten(reason) == line
+
+
+def test_a_reason_is_one_bounded_line():
+    failure = LLMFailure("answer", "1_1", "<html>\n" + "busy " * 1000)
+    assert "\n" not in str(failure)
+    assert len(failure.reason) == 300
 
 
 def test_a_signal_to_try_again_holds_what_it_is_given():
@@ -258,6 +242,19 @@ def test_a_failed_stage_lists_its_failures_by_kind_and_reason():
     ).replace("(late); 1_2", "(late), 1_2")
     many = [LLMFailure("answer", f"1_{number}", "late") for number in range(7)]
     assert list_failed(many) == "1_0, 1_1, 1_2, 1_3, 1_4 and 2 more (late)"
+
+
+def test_a_stage_error_names_five_turns_per_reason_then_counts():
+    failures = [CutOff("answer", f"1_{number}", "cut off") for number in range(6)]
+    failures.append(Empty("answer", "2_1", "empty"))
+    error = StageError("answer", failures)
+    assert str(error).startswith(
+        "stage answer: 7 requests failed (6 CutOff, 1 Empty): 1_0, 1_1, 1_2, 1_3, 1_4 and 1 more "
+        "(cut off), 2_1 (empty); "
+    )
+    assert "on_error=fallback" in str(error)
+    assert error.failures == failures
+    assert isinstance(error, IkatError)
 
 
 def test_an_unknown_mark_beside_another_failure_is_told_with_it():

@@ -120,7 +120,8 @@ def test_requests_of_equal_parameters_are_generated_together(params, own, groups
 
 
 def test_one_request_is_streamed():
-    backend, seen = Groups("m"), []
+    backend = Groups("m")
+    seen = []
     backend.groups = []
     assert backend.stream(REQUEST, seen.append) == Reply("1_1")
     assert (backend.groups, seen) == ([["1_1"]], ["seen"])

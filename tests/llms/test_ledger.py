@@ -85,7 +85,8 @@ counts = st.lists(
 
 @given(counts, counts)
 def test_parts_add_up_to_the_whole(first, second):
-    whole, sum_of_parts = Ledger(), Ledger()
+    whole = Ledger()
+    sum_of_parts = Ledger()
     for counted in (first, second):
         part = Ledger()
         for stage, calls, tokens in counted:
@@ -129,7 +130,9 @@ def test_counting_from_many_threads_loses_nothing():
 
 
 def test_each_follower_counts_until_its_own_block_ends():
-    ledger, outer, inner = Ledger(), Ledger(), Ledger()
+    ledger = Ledger()
+    outer = Ledger()
+    inner = Ledger()
     with ledger.followed_by(outer):
         with ledger.followed_by(inner):
             ledger.count("answer", "m", calls=1)
@@ -139,7 +142,8 @@ def test_each_follower_counts_until_its_own_block_ends():
 
 
 def test_each_model_that_answered_is_named_once_in_order():
-    ledger, whole = Ledger(), Ledger()
+    ledger = Ledger()
+    whole = Ledger()
     for served in ("m-2", "m-1", "m-2", None):
         ledger.count("answer", "m", calls=1, served=served)
     ledger.count("rewrite", "m", calls=1, served="m-3")
@@ -214,7 +218,8 @@ def test_an_entry_goes_as_it_is_to_who_follows():
 
 
 def test_an_account_of_several_stages_and_models_is_summed():
-    ledger, whole = Ledger(), Ledger()
+    ledger = Ledger()
+    whole = Ledger()
     ledger.count("answer", "m", calls=2, prompt_tokens=5, completion_tokens=3, cost=0.5)
     ledger.count("answer", "n", known=1, worth=0.25, cached_tokens=4, unanswered=1)
     ledger.count("rewrite", "m", calls=1, prompt_tokens=7, served="m-2, m-1")
@@ -278,7 +283,8 @@ def test_who_served_is_shown_only_where_it_is_another_one():
 
 
 def test_a_follower_is_left_also_by_an_error():
-    ledger, outer = Ledger(), Ledger()
+    ledger = Ledger()
+    outer = Ledger()
     with pytest.raises(ZeroDivisionError), ledger.followed_by(outer):
         raise ZeroDivisionError
     ledger.count("answer", "m", calls=1)

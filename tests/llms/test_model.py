@@ -22,7 +22,8 @@ def test_what_was_recorded_took_no_time(tmp_path):
 
 
 def test_closing_closes_the_cache_and_the_next_call_reopens_it(model, home):
-    made, log = model(), home / "llm.sqlite-wal"
+    made = model()
+    log = home / "llm.sqlite-wal"
     made.ask(ask("a"))
     assert log.exists()
     made.close()

@@ -161,7 +161,8 @@ def test_the_answer_that_was_kept_first_is_the_answer():
 
 
 def test_an_answer_that_cannot_be_kept_is_counted_all_the_same():
-    model, count = made(), Counts()
+    model = made()
+    count = Counts()
 
     def full(*_):
         raise OSError("no space")
@@ -415,7 +416,8 @@ def test_only_an_unknown_mark_is_said_to_be_kept(tmp_path):
 
 
 def test_what_was_paid_without_a_text_has_possible_counts_alone():
-    count, model = Counts(), made(budget=Budget(price_in=1, price_out=1))
+    count = Counts()
+    model = made(budget=Budget(price_in=1, price_out=1))
     wrong = Reply(None, "m", prompt_tokens=10, completion_tokens=-1)
     model.pay("k", REQUEST, wrong, 0.5, count, usable=False, calls=1)
     ((_, _, counted),) = count.entries

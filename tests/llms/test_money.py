@@ -345,7 +345,8 @@ def test_a_turns_spend_has_its_retries_and_lost_requests(model, server):
 def test_turns_at_the_same_time_have_their_own_spend():
     both = threading.Barrier(2)
     made = own(lambda said: both.wait(60) and None or Output("Rooibos.", prompt_tokens=len(said)))
-    system, turns = System.of(ikat.Answer(made), "mine"), {}
+    system = System.of(ikat.Answer(made), "mine")
+    turns = {}
 
     def say(words):
         turns[words] = answer(system, [{"role": "user", "content": words}])

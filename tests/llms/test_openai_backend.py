@@ -32,7 +32,9 @@ class Client:
     """A client that does one step of a script for each post."""
 
     def __init__(self, *steps):
-        self.steps, self.posts, self.closed = list(steps), [], False
+        self.steps = list(steps)
+        self.posts = []
+        self.closed = False
 
     def post(self, path, **given):
         self.posts.append((path, given))

@@ -23,7 +23,9 @@ class Clock:
     """A clock that only those who wait move on."""
 
     def __init__(self):
-        self.now, self.lock, self.slept = 1000.0, threading.Lock(), []
+        self.now = 1000.0
+        self.lock = threading.Lock()
+        self.slept = []
 
     def __call__(self):
         return self.now
@@ -44,7 +46,8 @@ def clock(monkeypatch):
 def limited_to(clock, server, calls, seconds, refusal):
     """Let a server answer so many calls in so many seconds, and refuse the others with
     ``refusal(wait)``."""
-    answered, lock = [], threading.Lock()
+    answered = []
+    lock = threading.Lock()
 
     def respond(body):
         with lock:
@@ -142,7 +145,8 @@ def test_a_request_that_alone_is_refused_does_not_go_on_for_ever():
 
 
 def test_other_failures_still_count_as_tries(model, server, clock):
-    busy, broken = refused(429, "Please try again in 5s."), refused(500)
+    busy = refused(429, "Please try again in 5s.")
+    broken = refused(500)
     server.script = [said(), busy, broken, busy, broken, busy, busy, broken]
     made = paced(model, clock, "retries=2 concurrency=1")
     outcomes = made.ask(ask("a", "b"))

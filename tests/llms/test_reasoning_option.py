@@ -33,7 +33,8 @@ def test_a_kept_answer_is_read_again_without_a_call(server, model, tmp_path):
 
 
 def test_how_answers_are_read_is_in_a_runs_identity_not_the_key(model):
-    plain, named = model(), model(PONDER)
+    plain = model()
+    named = model(PONDER)
     assert plain != named
     assert plain.fingerprint() != named.fingerprint()
     assert ask("a")[0].key(plain.backend.identity) == ask("a")[0].key(named.backend.identity)

@@ -20,7 +20,8 @@ class Counts(Backend):
     model, identity = "counts", {"provider": "fake", "model": "counts"}
 
     def __init__(self, *texts):
-        self.texts, self.asked = list(texts), []
+        self.texts = list(texts)
+        self.asked = []
 
     def complete(self, requests):
         self.asked += requests

@@ -27,7 +27,8 @@ def test_tries_and_waits_end_exactly_where_it_is_said(given, waits):
 
 
 def test_a_set_stop_ends_the_waiting_at_once():
-    stop, tries = threading.Event(), []
+    stop = threading.Event()
+    tries = []
 
     def work():
         tries.append(1)
@@ -53,7 +54,8 @@ def test_other_errors_are_not_retried():
 
 def tried(retry, *errors, is_paced=False, waits=None):
     """The seconds slept and the number of tries, where these errors come and then an answer."""
-    slept, left = [], list(errors)
+    slept = []
+    left = list(errors)
 
     def work():
         if left:
@@ -141,6 +143,7 @@ def test_the_last_error_itself_is_raised():
 
 
 def test_without_a_way_to_sleep_the_stop_is_waited_for():
-    stop, sleep = threading.Event(), [].append
+    stop = threading.Event()
+    sleep = [].append
     assert Retry().sleeping(stop) == stop.wait
     assert Retry(sleep=sleep).sleeping(stop) is sleep

@@ -95,7 +95,8 @@ def test_a_replay_shows_no_bar(monkeypatch):
 
 
 def test_positions_wait_for_requests_and_keep_their_exchanges():
-    waiters, (first, second) = Waiters(), ask("a", "b")
+    waiters = Waiters()
+    (first, second) = ask("a", "b")
     assert [waiters.add("k", 0, first), waiters.add("k", 1, second)] == [True, False]
     assert waiters.waiting.pop("k") == [(0, first), (1, second)]
     waiters.outcomes["k"] = "an outcome"
@@ -148,7 +149,8 @@ def test_requests_go_in_batches_of_the_size_of_the_backend():
     [(5, 2, 8, 3), (4, 2, 8, 2), (5, 1, 3, 3), (1, 9, 8, 1)],
 )
 def test_no_more_threads_are_started_than_have_work(number, size, concurrency, threads):
-    before, started = set(threading.enumerate()), set()
+    before = set(threading.enumerate())
+    started = set()
 
     def step(requests):
         started.update(set(threading.enumerate()) - before)
@@ -350,7 +352,8 @@ def test_a_wrong_key_costs_one_call_while_the_others_wait():
 
 
 def test_threads_work_for_the_one_who_asks():
-    left, seen = threading.Event(), []
+    left = threading.Event()
+    seen = []
 
     def step(requests):
         left.set()
@@ -388,7 +391,8 @@ def test_requests_that_have_an_answer_are_not_given_up():
 
 
 def test_calls_of_a_model_that_answered_wait_for_none():
-    second, seen = threading.Event(), []
+    second = threading.Event()
+    seen = []
 
     def first_step(requests):
         seen.append(second.wait(10))

@@ -184,7 +184,8 @@ def test_failures_in_a_batch_are_counted_by_reason():
 
 
 def test_known_outcomes_are_counted_for_each_request_by_itself():
-    cache, budget = CompletionCache(":memory:"), Budget(**PRICES)
+    cache = CompletionCache(":memory:")
+    budget = Budget(**PRICES)
     model, entries = made(Script(), cache=cache, budget=budget)
     requests = ask("a", "a")
     first, second = model.ask(requests)

@@ -69,7 +69,8 @@ class Asks(threading.Thread):
     def __init__(self, llm, requests, observer=None):
         super().__init__(daemon=True)
         self.llm, self.requests, self.observer = llm, requests, observer or Observer()
-        self.left, self.outcome = threading.Event(), None
+        self.left = threading.Event()
+        self.outcome = None
         self.start()
 
     def run(self):
@@ -88,7 +89,8 @@ class Asks(threading.Thread):
 @contextmanager
 def slow(server):
     """Each call tells that it is there, and is answered once it may be."""
-    there, may = threading.Semaphore(0), threading.Semaphore(0)
+    there = threading.Semaphore(0)
+    may = threading.Semaphore(0)
 
     def respond(body):
         there.release()
@@ -138,7 +140,8 @@ def test_a_wait_for_the_next_try_ends_when_the_asker_leaves(server, model):
     llm = model("cache=none")
     llm.retry = Retry()  # which waits for a minute
     server.script = [refused(503, Retry_After="60")]
-    asks = Asks(llm, ask("a"), observer := Waits())
+    observer = Waits()
+    asks = Asks(llm, ask("a"), observer)
     assert observer.waits.wait(LONG)
     asks.left.set()
     asks.join(30)
@@ -150,7 +153,8 @@ def test_whoever_stays_gets_the_answer_to_an_equal_request(server, model, tmp_pa
     llm = model(f"cache={tmp_path / 'c.sqlite'}")
     llm.reached = True
     with slow(server) as (there, may):
-        leaves, stays = Asks(llm, ask("a")), Asks(llm, ask("a"))
+        leaves = Asks(llm, ask("a"))
+        stays = Asks(llm, ask("a"))
         assert there.acquire(timeout=LONG)
         leaves.left.set()
         may.release(2)

@@ -285,7 +285,8 @@ def test_a_writer_reads_as_the_finished_text_is_read():
 
 
 def test_a_reader_that_fails_is_left_alone_with_its_error():
-    seen, error = [], ZeroDivisionError()
+    seen = []
+    error = ZeroDivisionError()
 
     def write(text):
         seen.append(text)

@@ -72,7 +72,9 @@ def test_queries(model, server):
 
 def test_queries_in_a_chat_ask_for_json_in_the_last_message_only(model, server):
     answering(server, queries=["tea"])
-    (ikat.Answer(llm := model("structured=on")) >> ikat.Queries(llm, given="answer"))(TURN)
+    llm = model("structured=on")
+    pipeline = ikat.Answer(llm) >> ikat.Queries(llm, given="answer")
+    pipeline(TURN)
     answer, queries = server.bodies
     assert "response_format" not in answer
     assert ["JSON" in message["content"] for message in queries["messages"]] == [False, False, True]
@@ -232,7 +234,8 @@ def test_another_refusal_is_not_blamed_on_the_schema(model, server):
 
 def test_structured_answers_have_own_keys_and_text_shared_ones(model, server):
     answering(server, queries=["tea"])
-    on, off = model("structured=on"), model()
+    on = model("structured=on")
+    off = model()
     question = Request([{"role": "user", "content": "tea"}], "queries", "1_1")
     formed = Request(
         question.messages, "queries", "1_1", structure=answer_in("queries", list_of(TEXT))

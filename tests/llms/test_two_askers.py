@@ -29,11 +29,13 @@ print([one.text for one in made.ask(ask(*map(str, range(200))))])
 
 def slow_and_never_the_same(server):
     """Each answer takes a while, and two answers to one question differ."""
-    rng, lock = random.Random(1), threading.Lock()
+    rng = random.Random(1)
+    lock = threading.Lock()
 
     def respond(body):
         with lock:
-            seconds, number = rng.uniform(0.02, 0.08), server.calls
+            seconds = rng.uniform(0.02, 0.08)
+            number = server.calls
         time.sleep(seconds)
         return said(f"answer {number} to {body['messages'][0]['content']}")
 
@@ -93,7 +95,8 @@ def test_two_threads_with_one_cache_begin_at_different_ends(server, model, tmp_p
 
 
 def test_only_one_at_a_time_is_the_first(tmp_path):
-    one, other = CompletionCache(tmp_path / "c.sqlite"), CompletionCache(tmp_path / "c.sqlite")
+    one = CompletionCache(tmp_path / "c.sqlite")
+    other = CompletionCache(tmp_path / "c.sqlite")
     with one.asking() as first, other.asking() as second:
         assert (first, second) == (True, False)
     with other.asking() as first:

@@ -70,6 +70,12 @@ def test_a_header_is_a_time_from_now_on(header, seconds):
     assert header_seconds(header, NOW) == seconds
 
 
+@given(st.text() | st.floats().map(str) | st.integers().map(str) | st.none(), st.floats(0, 4e9))
+def test_any_header_gives_a_bounded_wait_or_none(header, now):
+    wait = header_seconds(header, now)
+    assert wait is None or 0 <= wait < math.inf
+
+
 @pytest.mark.parametrize(
     ("body", "seconds"),
     [
@@ -218,9 +224,3 @@ SAID = [
 @pytest.mark.parametrize(("headers", "body", "seconds"), SAID)
 def test_the_wait_is_read_wherever_it_stands(headers, body, seconds):
     assert asked_wait(headers, body, NOW) == (None if seconds is None else pytest.approx(seconds))
-
-
-@given(st.text() | st.floats().map(str) | st.integers().map(str) | st.none(), st.floats(0, 4e9))
-def test_any_header_gives_a_bounded_wait_or_none(header, now):
-    wait = header_seconds(header, now)
-    assert wait is None or 0 <= wait < math.inf

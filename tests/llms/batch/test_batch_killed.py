@@ -121,7 +121,8 @@ def test_a_batch_is_found_by_its_name_behind_many_others(server, model, monkeypa
 
 
 def test_a_process_killed_during_the_creation_sends_it_once(server, model, monkeypatch, home):
-    reached, go_on = threading.Event(), threading.Event()
+    reached = threading.Event()
+    go_on = threading.Event()
 
     def wait(done):
         if done == "created":

@@ -103,7 +103,8 @@ def test_batches_that_never_answer_are_given_up(server, model):
 def test_a_failure_is_typed_kept_and_not_paid_again(server, model, answer, kind, reason):
     under_way(model(), "a", "b")
     server.complete(answer=lambda body: answer if asked(body) == "a" else said("B"))
-    first, later = model(), model()
+    first = model()
+    later = model()
     for made in (first, later):  # a later stage may wait meanwhile: what failed stays so
         failed, other = made.ask(ask("a", "b"))
         assert (type(failed).__name__, other.text, failed.kept) == (kind, "B", True)
