@@ -178,7 +178,8 @@ def test_the_real_file_has_1982_questions_over_5882_turns(shared, monkeypatch):
         pytest.skip("no LoCoMo at hand")
     monkeypatch.setenv("IKAT_DATA", str(shared / "ikat"))
     data = ikat.dataset("locomo:")
-    topics, turns = data.get_topics("manual"), sum(len(one.ptkb) for one in data.conversations)
+    topics = data.get_topics("manual")
+    turns = sum(len(one.ptkb) for one in data.conversations)
     assert (len(topics), turns, data.get_qrels()["qid"].nunique()) == (1982, 5882, 1982)
     counts = {
         "single-hop": 841,
@@ -243,7 +244,8 @@ FALSE = {"answer_4_abs": [said("user", "I bought a cup.", has_answer=True)]}
 
 def test_a_longmemeval_file_is_its_users_turns_and_answer_turns(longmemeval):
     data = longmemeval(question("q_1", SESSIONS))
-    topics, manual = data.get_topics(), data.get_topics("manual")
+    topics = data.get_topics()
+    manual = data.get_topics("manual")
     assert topics[["qid", "query"]].values.tolist() == [["q_1_1", "Which tea did I buy?"]]
     known = {
         "answer_1:1": "I bought mint tea.",

@@ -122,7 +122,9 @@ def published_qrels(released):
 
 def test_mini_is_159_turns_with_150_judged_and_350_passages(released):
     data = ikat.dataset("mtrag:mini")
-    topics, qrels, answers = data.get_topics("manual"), data.get_qrels(), data.get_answers()
+    topics = data.get_topics("manual")
+    qrels = data.get_qrels()
+    answers = data.get_answers()
     passages = list(data.get_corpus_iter(verbose=False))
     assert (len(topics), qrels["qid"].nunique(), len(qrels), len(passages)) == (159, 150, 395, 350)
     assert data.collection() == (350, frozenset(passage["docno"] for passage in passages))
@@ -229,7 +231,8 @@ def test_without_a_task_file_histories_have_user_words_and_warn(files, tmp_path)
 @other_files
 def test_with_a_task_file_a_domain_has_histories_and_targets(files):
     write_reference(files)
-    data, every = ikat.dataset("mtrag:clapnq"), ikat.dataset("mtrag:reference")
+    data = ikat.dataset("mtrag:clapnq")
+    every = ikat.dataset("mtrag:reference")
     history = data.get_topics()["qhistory"].tolist()[2]
     assert [(message["role"], message["content"]) for message in history] == [
         *(("user", "Dogs?"), ("assistant", "Some."), ("user", "Cats?"), ("assistant", "None."))
@@ -315,7 +318,8 @@ def test_mtrag_un_is_judged_by_its_published_qrels(un, tmp_path):
         UsageError, match="mtrag:un-reference has no topics 'manual'; there are the default"
     ):
         data.get_topics("manual")
-    whole, cloud = ikat.dataset("mtrag:un"), ikat.dataset("mtrag:un-cloud")
+    whole = ikat.dataset("mtrag:un")
+    cloud = ikat.dataset("mtrag:un-cloud")
     assert whole.get_qrels().equals(data.get_qrels())
     assert whole.collection() == (366_479, None)
     assert (cloud.get_topics()["qid"].tolist(), cloud.get_qrels()["qid"].tolist(), cloud.size) == (

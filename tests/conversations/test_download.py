@@ -34,7 +34,10 @@ class Server:
     """An HTTP server on loopback whose misbehaviour is set by attributes."""
 
     def __init__(self):
-        self.body, self.status, self.cut, self.asked = BODY, 200, None, 0
+        self.body = BODY
+        self.status = 200
+        self.cut = None
+        self.asked = 0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -155,10 +158,8 @@ def test_what_is_missing_or_unknown_is_named(server, tmp_path, monkeypatch):
 
 def test_a_file_is_found_in_a_clone_never_by_an_ambiguous_name(tmp_path, monkeypatch):
     monkeypatch.setenv("IKAT_DATA", str(tmp_path / "ikat"))
-    qrels, reference = (
-        "mtrag/mtrag-human/retrieval_tasks/govt/qrels/dev.tsv",
-        "mtrag/mtragun-human/generation_tasks/reference.jsonl",
-    )
+    qrels = "mtrag/mtrag-human/retrieval_tasks/govt/qrels/dev.tsv"
+    reference = "mtrag/mtragun-human/generation_tasks/reference.jsonl"
     for folder in (tmp_path, tmp_path / "ikat"):
         for wanted, there, found in (
             (qrels, "mtrag/qrels/dev.tsv", False),
@@ -249,7 +250,8 @@ def test_a_file_without_a_folder_lies_in_the_data_folder_alone(home, tmp_path, m
 
 def answer_of(status, reason):
     response = requests.Response()
-    response.status_code, response.reason = status, reason
+    response.status_code = status
+    response.reason = reason
     return requests.HTTPError(response=response)
 
 

@@ -237,7 +237,8 @@ def test_a_bad_turn_is_named_with_file_and_line(folder, line, part):
 )
 def test_what_is_doubtful_in_judgements_is_named(folder, name, content, part):
     (folder / name).write_text(content)
-    data, variant = ikat.dataset(folder), "ptkb" if "ptkb" in name else None
+    data = ikat.dataset(folder)
+    variant = "ptkb" if "ptkb" in name else None
     with pytest.warns(CollectionWarning, match=part) as caught:
         assert all(len(data.get_qrels(variant)) for _ in range(2))
     assert len(caught) == 1

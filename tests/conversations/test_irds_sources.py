@@ -38,7 +38,8 @@ class Label(NamedTuple):
 
 class Store:
     def __init__(self, docs, built):
-        self.docs, self._built = docs, built
+        self.docs = docs
+        self._built = built
         self.asked = []
 
     def built(self):
@@ -53,7 +54,11 @@ class Source:
     """A dataset with any of queries, passages and judgements."""
 
     def __init__(self, count=None, queries=(), docs=(), qrels=(), built=False, cls=Text):
-        self.count, self.queries, self.docs, self.qrels, self.cls = count, queries, docs, qrels, cls
+        self.count = count
+        self.queries = queries
+        self.docs = docs
+        self.qrels = qrels
+        self.cls = cls
         self.store = Store(docs, built)
 
     def metadata(self):

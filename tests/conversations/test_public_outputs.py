@@ -276,7 +276,8 @@ def test_a_turn_list_has_a_name_and_those_that_are_there_count():
 
 
 def test_chosen_turns_are_each_once_in_the_order_of_the_dataset(tmp_path):
-    known, named = ["1_1", "1_2", "1_3"], ["1_3", "1_1", "1_3"]
+    known = ["1_1", "1_2", "1_3"]
+    named = ["1_3", "1_1", "1_3"]
     (tmp_path / "turns.txt").write_text("\n".join(named))
     for given in (named, ",".join(named), tmp_path / "turns.txt"):
         assert read_turns(given, known, "mine") == ["1_1", "1_3"]

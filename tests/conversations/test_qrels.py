@@ -55,7 +55,8 @@ def test_of_two_labels_that_of_the_rules_source_counts(rule, label):
 
 
 def test_the_official_label_counts_where_nothing_is_said():
-    official, new = judged(("1_1", "a", 1)), judged(("1_1", "a", 3))
+    official = judged(("1_1", "a", 1))
+    new = judged(("1_1", "a", 3))
     assert merge_qrels(official, new)["label"].tolist() == [1]
     with pytest.raises(UsageError, match="rule="):
         merge_qrels(official, new, "mean")

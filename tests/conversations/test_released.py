@@ -61,12 +61,11 @@ def test_the_bundled_sample_is_whole():
 
 
 def test_mini_is_280_turns_700_passages_798_pairs(ikat_data):
-    data, full = ikat.dataset("ikat:2023-mini"), ikat.dataset("ikat:2023")
-    topics, qrels, passages = (
-        data.get_topics(),
-        data.get_qrels(),
-        list(data.get_corpus_iter(verbose=False)),
-    )
+    data = ikat.dataset("ikat:2023-mini")
+    full = ikat.dataset("ikat:2023")
+    topics = data.get_topics()
+    qrels = data.get_qrels()
+    passages = list(data.get_corpus_iter(verbose=False))
     assert list(topics) == TOPIC_COLUMNS
     assert (len(topics), len(data.get_answers()), len(passages), len(qrels)) == (280, 280, 700, 798)
     assert set(qrels["qid"]) == set(topics["qid"]) == set(data.get_answers()["qid"])
@@ -108,7 +107,8 @@ def test_every_year_has_topics_answers_and_judgements(
             182,
         ]
     else:
-        statements, topics = data.get_qrels("ptkb"), data.get_topics("manual")
+        statements = data.get_qrels("ptkb")
+        topics = data.get_topics("manual")
         assert (len(statements), statements["label"].sum()) == (
             sum(map(len, topics["qptkb"])),
             sum(map(len, topics["qgoldptkb"])),
@@ -201,7 +201,8 @@ def test_a_mistyped_name_gets_the_nearest_one_of_its_year(typed, meant):
 
 @other_files
 def test_cast_has_its_rewrites_canonical_passages_and_judgements(files):
-    asked, meant = ("Tea?", "And it?"), ("Which tea?", "Is rooibos red?")
+    asked = ("Tea?", "And it?")
+    meant = ("Which tea?", "Is rooibos red?")
     of_2019 = [{"number": place, "raw_utterance": text} for place, text in enumerate(asked, 1)]
     of_2020 = []
     for turn, text in zip(of_2019, meant, strict=True):
@@ -221,7 +222,8 @@ def test_cast_has_its_rewrites_canonical_passages_and_judgements(files):
             "2020_manual_evaluation_topics_v1.0.json": [{"number": 81, "turn": of_2020}],
         }
     )
-    first, data = ikat.dataset("cast:2019"), ikat.dataset("cast:2020")
+    first = ikat.dataset("cast:2019")
+    data = ikat.dataset("cast:2020")
     assert first.get_topics("manual")["qresolved"].tolist() == ["Which tea?", 'Is "rooibos" red?']
     assert first.get_topics()["qhistory"].tolist() == [[], [{"role": "user", "content": "Tea?"}]]
     assert first.get_qrels().values.tolist() == [["31_2", "MARCO_0", 1]]
@@ -475,7 +477,8 @@ def test_mini_is_the_turns_with_gold_passages_in_all_its_frames(year_2023):
 
 @other_files
 def test_a_whole_year_has_all_turns_also_without_gold_passages(year_2023):
-    train, whole = ikat.dataset("ikat:2023-train"), ikat.dataset("ikat:2023")
+    train = ikat.dataset("ikat:2023-train")
+    whole = ikat.dataset("ikat:2023")
     for data in (train, whole):
         assert data.get_topics()["qid"].tolist() == ["9-1_1", "9-1_2", "9-1_3"]
         assert data.get_answers()["gold_answer"].tolist() == ["About tea", "About it", "About rye"]

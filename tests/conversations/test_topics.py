@@ -262,7 +262,8 @@ TWO_TURNS = Conversation(
 
 
 def test_a_history_has_rewrites_only_where_they_are_asked_for():
-    tea, why = {"role": "user", "content": "Tea?"}, {"role": "user", "content": "Why?"}
+    tea = {"role": "user", "content": "Tea?"}
+    why = {"role": "user", "content": "Why?"}
     mint = {"role": "assistant", "content": "Mint."}
     assert TWO_TURNS.histories() == [[], [tea, mint], []]
     clear = {"role": "user", "content": "Which tea?"}

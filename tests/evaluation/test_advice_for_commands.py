@@ -18,7 +18,8 @@ SCORES = pd.DataFrame({"qid": ["1_1"], "nDCG@5": [0.5]})
 def judge(**columns):
     """Judge a passage of a turn without a persona, with these columns changed."""
     pool = pd.DataFrame({"qid": ["1_1"], "docno": ["a"], "score": [1.0], "text": ["Tea."]})
-    pool["qptkb"], pool["qgoldptkb"] = [{}], [[]]
+    pool["qptkb"] = [{}]
+    pool["qgoldptkb"] = [[]]
     pool = pool.assign(qresolved="Tea?", gold_answer="Mint.")
     return Judge(scripted()[0])(pool.assign(**columns))
 
@@ -73,7 +74,8 @@ def test_advice_is_for_python_or_for_commands(call, in_python, at_the_command_li
 
 @pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
 def test_advice_on_folders_is_for_python_or_for_commands(tmp_path):
-    unjudged, judged = dataset_folder(tmp_path / "unjudged"), dataset_folder(tmp_path / "judged")
+    unjudged = dataset_folder(tmp_path / "unjudged")
+    judged = dataset_folder(tmp_path / "judged")
     (judged / "qrels.txt").write_text("1_1 0 a 1\n")
     nameless = folder(tmp_path / "nameless", FRAME)
     on_unjudged = folder(tmp_path / "first", FRAME, dataset=str(unjudged))

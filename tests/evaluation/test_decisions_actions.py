@@ -87,7 +87,8 @@ def test_wilsons_bounds_are_where_the_shares_normal_score_is_z(pair, level):
     from statistics import NormalDist
 
     right, of = pair
-    share, z = right / of, NormalDist().inv_cdf((1 + level) / 2)
+    share = right / of
+    z = NormalDist().inv_cdf((1 + level) / 2)
     for bound in interval_of_share(
         [place < right for place in range(of)], [str(place) for place in range(of)], level=level
     ):
@@ -100,8 +101,11 @@ def test_turns_moving_with_conversations_widen_shares_intervals():
 
     The design effect is 11 / 3 or more.
     """
-    hits, of_turn, of_chat = [True] * 8 + [False] * 4, list("abcdefghijkl"), list("aaaabbbbcccc")
-    plain, robust = interval_of_share(hits, of_turn), interval_of_share(hits, of_chat)
+    hits = [True] * 8 + [False] * 4
+    of_turn = list("abcdefghijkl")
+    of_chat = list("aaaabbbbcccc")
+    plain = interval_of_share(hits, of_turn)
+    robust = interval_of_share(hits, of_chat)
     assert robust[0] < plain[0] < 2 / 3 < plain[1] < robust[1]
     error, freedom = standard_error(
         np.array(hits) - 2 / 3, np.repeat([0, 1, 2], 4), np.array([4.0, 4.0, 4.0])

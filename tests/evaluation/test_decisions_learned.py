@@ -12,7 +12,9 @@ from pyterrier_ikat.evaluation.decisions import (
     word_f1,
 )
 
-LYON, VEGAN, DOG = "I live in Lyon.", "I am vegan.", "I own a dog."
+LYON = "I live in Lyon."
+VEGAN = "I am vegan."
+DOG = "I own a dog."
 LABELS = pd.DataFrame(
     {
         "qid": ["a_1", "a_2", "a_3"],

@@ -131,7 +131,8 @@ def test_set_measures_equal_plain_python(lists):
         ("1-1_2", {"1"}, [name for name in lists[1] if name in "12"]),
     ):
         hits = len(wanted.intersection(names))
-        precision, recall = hits / len(names) if names else 0.0, hits / len(wanted)
+        precision = hits / len(names) if names else 0.0
+        recall = hits / len(wanted)
         f1 = 2 * precision * recall / (precision + recall) if hits else 0.0
         assert found.loc[qid, SET].tolist() == pytest.approx([precision, recall, f1])
         assert found.loc[qid, "R(rel=1)@3"] == pytest.approx(
@@ -395,7 +396,8 @@ def test_judgements_of_statements_are_a_frame_with_ids():
 
 
 def test_each_system_is_told_which_turns_it_lacks():
-    first, second = choosing(a_1=[("1", 1.0)]), choosing(a_1=[("2", 1.0)], a_2=[("1", 1.0)])
+    first = choosing(a_1=[("1", 1.0)])
+    second = choosing(a_1=[("2", 1.0)], a_2=[("1", 1.0)])
     table = evaluate_ptkb({"first": first, "second": second}, PTKB)
     assert table.attrs["turns"][1:] == [
         "first lacks 2 judged turns, counted 0: a_2, a_3.",

@@ -322,7 +322,8 @@ def test_measures_by_session_take_the_best_turn_of_each_session():
         {"qid": "t", "docno": found, "score": [5.0, 4.0, 3.0, 2.0, 1.0], "rank": range(5)}
     )
     scores = per_turn(run, qrels, ["R@2 by session", "R@2", "nDCG@3 by session"]).set_index("qid")
-    ideal, ours = 2 + 1 / math.log2(3), 1 / math.log2(3) + 2 / math.log2(4)
+    ideal = 2 + 1 / math.log2(3)
+    ours = 1 / math.log2(3) + 2 / math.log2(4)
     assert scores.columns.tolist() == ["R(rel=1)@2 by session", "R(rel=1)@2", "nDCG@3 by session"]
     assert scores.loc["t"].tolist() == [0.5, 0.0, pytest.approx(ours / ideal)]
     assert scores.loc["u"].tolist() == [0, 0, 0]

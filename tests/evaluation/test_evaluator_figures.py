@@ -39,7 +39,8 @@ def test_a_run_file_gives_the_figures_of_the_frame(tmp_path):
         runs[name] = strictly_decreasing(run)
         write_run(run, tmp_path / f"{name}.trec")
         read[name] = read_run(tmp_path / f"{name}.trec")
-    first, second = evaluate(runs, qrels), evaluate(read, qrels)
+    first = evaluate(runs, qrels)
+    second = evaluate(read, qrels)
     pd.testing.assert_frame_equal(first, second, rtol=0, atol=1e-9)
 
 

@@ -127,7 +127,8 @@ def test_folders_are_runs_if_all_are_folders(tmp_path):
 
 def test_frames_folders_and_files_of_any_name_are_read_as_runs(tmp_path):
     one = folder(tmp_path / "one", FRAME)
-    renamed, submitted = tmp_path / "mine.txt", tmp_path / "submitted"
+    renamed = tmp_path / "mine.txt"
+    submitted = tmp_path / "submitted"
     renamed.write_bytes((one.path / "run.trec").read_bytes())
     passages = [{"id": "b", "score": 1.0}, {"id": "a", "score": 2.0}]
     turn = {"turn_id": "1_1", "responses": [{"rank": 1, "passage_provenance": passages}]}
@@ -141,7 +142,8 @@ def test_frames_folders_and_files_of_any_name_are_read_as_runs(tmp_path):
 
 
 def test_an_unfinished_folder_is_scored_but_is_no_finished_run(tmp_path):
-    whole, half = folder(tmp_path / "whole", FRAME).path, tmp_path / "half.partial"
+    whole = folder(tmp_path / "whole", FRAME).path
+    half = tmp_path / "half.partial"
     half.mkdir()
     (half / "run.json").write_bytes((whole / "run.json").read_bytes())
     for name in ("run.trec", "turns.jsonl"):

@@ -139,10 +139,8 @@ def test_folders_are_broken_down_as_they_are_evaluated(tmp_path):
 
 
 def test_a_measure_whose_level_no_label_has_is_named():
-    run, qrels = (
-        finding("a")(pd.DataFrame({"qid": ["1_1"]})),
-        pd.DataFrame({"qid": ["1_1"], "docno": "a", "label": 1}),
-    )
+    run = finding("a")(pd.DataFrame({"qid": ["1_1"]}))
+    qrels = pd.DataFrame({"qid": ["1_1"], "docno": "a", "label": 1})
     with pytest.warns(
         UserWarning,
         match=r"highest label of these judgements is 1: each score of P\(rel=2\)@5 is 0",

@@ -147,7 +147,8 @@ def test_interval_and_test_by_the_formulas_in_matrices(sizes, level):
 
 
 def test_the_default_level_is_95_percent():
-    scores, clusters = [0.1, 0.4, 0.2, 0.9], list("abcd")
+    scores = [0.1, 0.4, 0.2, 0.9]
+    clusters = list("abcd")
     low, high = stats.ttest_1samp(scores, 0).confidence_interval(0.95)
     assert compare(scores, [0.0] * 4, clusters)[1:3] == pytest.approx((low, high))
     assert interval_of_mean(scores, clusters)[1:3] == pytest.approx((low, high))
@@ -197,7 +198,8 @@ def test_how_many_turns_a_share_rests_on(hits, clusters, effective):
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
 def test_a_shares_interval_at_any_level_by_the_formulas(level):
     """Korn and Graubard: turns / design effect, times the squared ratio of t's quantiles."""
-    hits, clusters = [1, 1, 0, 1, 1, 0, 0, 1], list("aabbcccd")
+    hits = [1, 1, 0, 1, 1, 0, 0, 1]
+    clusters = list("aabbcccd")
     share = np.mean(hits)
     error, freedom = in_matrices(hits, clusters)
     effect = max(error**2 / (share * (1 - share) / 7), 1)

@@ -61,10 +61,8 @@ def test_kappa_by_hand():
 
 def test_the_systems_are_put_in_order_by_both():
     one, two, three = (run(**{"1_1": docnos}) for docnos in ("a b c", "b a c", "c b a"))
-    first, second = (
-        qrels(("1_1", "a", 3), ("1_1", "b", 1)),
-        qrels(("1_1", "a", 1), ("1_1", "b", 3), ("1_1", "c", 0)),
-    )
+    first = qrels(("1_1", "a", 3), ("1_1", "b", 1))
+    second = qrels(("1_1", "a", 1), ("1_1", "b", 3), ("1_1", "c", 0))
     found = agreement(
         first, second, runs={"one": one, "two": two, "three": three}, measures=["nDCG@1", "nDCG"]
     )
@@ -100,7 +98,8 @@ def test_qrels_that_would_leave_pairs_out(qid, word):
 
 
 def test_labels_that_are_all_alike_are_said_to_tell_nothing():
-    alike, graded = qrels(("1_1", "a", 1), ("1_1", "b", 1)), qrels(("1_1", "a", 4), ("1_1", "b", 0))
+    alike = qrels(("1_1", "a", 1), ("1_1", "b", 1))
+    graded = qrels(("1_1", "a", 4), ("1_1", "b", 0))
     assert "the second file gives all these pairs label 1" in str(agreement(graded, alike))
     assert "says nothing" not in str(agreement(graded, graded))
 
@@ -151,7 +150,8 @@ def test_a_matrix_has_all_labels_from_least_to_greatest():
 
 
 def test_a_file_with_one_label_is_named_as_first_or_second():
-    alike, graded = qrels(("1_1", "a", 2), ("1_1", "b", 2)), qrels(("1_1", "a", 4), ("1_1", "b", 0))
+    alike = qrels(("1_1", "a", 2), ("1_1", "b", 2))
+    graded = qrels(("1_1", "a", 4), ("1_1", "b", 0))
     assert "the first file gives all these pairs label 2" in str(agreement(alike, graded))
     assert "the second file" not in str(agreement(alike, graded))
 
@@ -205,7 +205,8 @@ def test_tables_have_their_titles_counts_and_notes():
 
 def test_systems_are_ordered_by_both_files_and_all_measures():
     """By the second file both systems are alike, so there is no order to compare."""
-    first, second = qrels(("1_1", "a", 2)), qrels(("1_1", "a", 2), ("1_1", "b", 2))
+    first = qrels(("1_1", "a", 2))
+    second = qrels(("1_1", "a", 2), ("1_1", "b", 2))
     runs = {"x": run(**{"1_1": "a"}), "y": run(**{"1_1": "b a"})}
     found = agreement(first, second, runs=runs, measures=["P@1", "AP"])
     assert found.tau.index.tolist() == ["P(rel=1)@1", "AP(rel=1)"]

@@ -26,7 +26,8 @@ from pyterrier_ikat.show.ledgers import asked_by, circular
 
 
 def test_a_pool_is_the_union_of_tops_in_an_order_free_of_runs():
-    one, two = run(**{"9-1_12": "b a x", "9-1_3": "c"}), run(**{"9-1_12": "d b", "10-1_1": "z"})
+    one = run(**{"9-1_12": "b a x", "9-1_3": "c"})
+    two = run(**{"9-1_12": "d b", "10-1_1": "z"})
     expected = [["9-1_3", "c"], ["9-1_12", "a"], ["9-1_12", "b"], ["9-1_12", "d"], ["10-1_1", "z"]]
     assert pool_runs({"one": one, "two": two}, depth=2).values.tolist() == expected
     assert (
@@ -192,7 +193,8 @@ def runs(sample_index, tmp_path):
 
     The judgements are the sample's without some passages.
     """
-    data, llm = ikat.dataset("ikat:sample"), ikat.llm("recorded:sample")
+    data = ikat.dataset("ikat:sample")
+    llm = ikat.llm("recorded:sample")
     turns = ["1-1_1", "1-1_2"]
     ikat.run("ad", data, out=tmp_path / "runs", index=sample_index, llm=llm, turns=turns)
     about = json.loads((tmp_path / "runs/ad/run.json").read_text())
@@ -259,7 +261,8 @@ def test_no_prompt_has_the_label_of_the_passage_it_asks_about(runs):
 
 
 def test_holes_that_cannot_be_filled(runs):
-    data, found = ikat.dataset("ikat:sample"), {"ad": RunFolder(runs).results()}
+    data = ikat.dataset("ikat:sample")
+    found = {"ad": RunFolder(runs).results()}
     with pytest.raises(UsageError, match="labels from 0 to 4"):
         fill_holes(found, data, scripted()[0], data.get_qrels().assign(label=1))
     with pytest.raises(UsageError, match="nothing is to fill"):
@@ -353,7 +356,8 @@ def small_run(docnos="efa", turns=("1_1", "1_2", "1_3")):
 
 
 def test_holes_are_filled_after_people_are_compared():
-    model, told = Labels(lambda text: 3 if text == "text e" else 1), []
+    model = Labels(lambda text: 3 if text == "text e" else 1)
+    told = []
     data = ikat.dataset(SmallData())
 
     def tell(agreement):
@@ -407,7 +411,8 @@ def test_examples_are_the_highest_and_the_lowest_label_of_others():
 
 def test_holes_are_those_down_to_the_depth():
     for depth, holes in ((1, 2), (2, 4), (10, 4)):
-        model, data = Labels(lambda text: 1), ikat.dataset(SmallData())
+        model = Labels(lambda text: 1)
+        data = ikat.dataset(SmallData())
         filled = fill_holes(small_run(), data, ikat.llm(model), depth=depth, tell=[].append)
         assert len(filled.labels) == holes
     data = ikat.dataset(SmallData())

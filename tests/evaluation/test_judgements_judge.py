@@ -61,10 +61,8 @@ def test_the_judge_prompt_shows_its_parts_in_the_papers_order():
     gold = [["2"], [], ["99", "1"]]
     frame["qgoldptkb"] = pd.Series(gold, dtype=object)
     requests = Judge(scripted()[0]).requests(frame)
-    manual, answers = (
-        data.get_topics("manual").set_index("qid"),
-        data.get_answers().set_index("qid")["gold_answer"],
-    )
+    manual = data.get_topics("manual").set_index("qid")
+    answers = data.get_answers().set_index("qid")["gold_answer"]
     for request, (qid, docno), ids in zip(requests, pooled.values.tolist(), gold, strict=True):
         (message,) = request.messages
         text = message["content"]
@@ -114,8 +112,10 @@ def test_a_passage_without_a_label_is_missing_and_never_0():
 class Quota(Backend):
     """A backend that answers one request at a time until its quota is used up."""
 
-    model, identity = "quota", {"provider": "fake", "model": "quota", "params": {}}
-    asked, limit = 0, 2
+    model = "quota"
+    identity = {"provider": "fake", "model": "quota", "params": {}}
+    asked = 0
+    limit = 2
 
     def complete(self, requests):
         if self.asked == self.limit:

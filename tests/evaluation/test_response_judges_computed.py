@@ -81,8 +81,10 @@ def words_by_squads_rules(text):
 
 
 def f1_by_squads_rules(response, reference):
-    ours, gold = words_by_squads_rules(response), words_by_squads_rules(reference)
-    left, same = list(gold), 0
+    ours = words_by_squads_rules(response)
+    gold = words_by_squads_rules(reference)
+    left = list(gold)
+    same = 0
     for word in ours:
         if word in left:
             left.remove(word)

@@ -123,10 +123,8 @@ def test_a_long_question_leaves_room_for_both_texts(tmp_path):
 def test_texts_are_cut_at_the_positions_of_the_network(tmp_path):
     folder = save(tmp_path)  # of 64 positions
     long = turns(("1_1", "which tea", "rooibos " * 90, "green " * 90))
-    found, expected = (
-        AnswerEquivalence(folder).judge(long)[0],
-        AnswerEquivalence(folder, max_length=64).judge(long)[0],
-    )
+    found = AnswerEquivalence(folder).judge(long)[0]
+    expected = AnswerEquivalence(folder, max_length=64).judge(long)[0]
     assert found == expected
     assert found.reason.endswith(", texts cut")
 

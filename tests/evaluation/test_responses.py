@@ -236,7 +236,9 @@ def test_what_other_turns_say_is_not_looked_at():
 class Length(ResponseJudge):
     """Judges by the number of letters, where it can."""
 
-    name, needs, basis = "length", ("gold_answer",), "gold_answer"
+    name = "length"
+    needs = ("gold_answer",)
+    basis = "gold_answer"
 
     def judge(self, responses):
         self.asked = responses

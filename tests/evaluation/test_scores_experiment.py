@@ -76,7 +76,8 @@ def test_pipelines_and_finished_runs_give_trec_evals_figures(setting):
 
 def test_a_repeated_pipeline_is_reported_twice(setting):
     systems, runs, topics, qrels = setting
-    first, again = systems["one"], Finds(systems["one"].table)
+    first = systems["one"]
+    again = Finds(systems["one"].table)
     table = experiment(
         {"a": first, "b": again, "c": again % 5, "d": first % 5},
         measures=["R@20"],
@@ -317,7 +318,8 @@ def means(table):
 
 
 def test_topics_qrels_and_measures_in_their_places(data, systems):
-    topics, qrels = data.get_topics(), data.get_qrels()
+    topics = data.get_topics()
+    qrels = data.get_qrels()
     expected = theirs(systems, topics, qrels, MEASURES)
     found = ikat.experiment(systems, topics, qrels, MEASURES)
     assert found["name"].tolist() == expected["name"].tolist() == [str(one) for one in systems]
@@ -331,7 +333,8 @@ def test_topics_qrels_and_measures_in_their_places(data, systems):
 
 
 def test_names_and_a_baseline_by_its_number(data, systems):
-    topics, qrels = data.get_topics(), data.get_qrels()
+    topics = data.get_topics()
+    qrels = data.get_qrels()
     expected = theirs(systems, topics, qrels, MEASURES, names=["raw", "all"], baseline=0)
     found = ikat.experiment(systems, topics, qrels, MEASURES, names=["raw", "all"], baseline=0)
     assert found["name"].tolist() == ["raw", "all"]
@@ -348,7 +351,8 @@ def test_names_and_a_baseline_by_its_number(data, systems):
 
 
 def test_judgements_of_other_topics_do_not_count(data, systems):
-    topics, qrels = data.get_topics().iloc[3:9], data.get_qrels()
+    topics = data.get_topics().iloc[3:9]
+    qrels = data.get_qrels()
     expected = theirs(systems, topics, qrels, MEASURES)
     found = ikat.experiment(systems, topics, qrels, MEASURES)
     assert means(found) == pytest.approx(means(expected), abs=1e-9)
@@ -356,7 +360,8 @@ def test_judgements_of_other_topics_do_not_count(data, systems):
 
 
 def test_a_single_system_and_finished_runs_in_a_list(data, systems):
-    topics, qrels = data.get_topics(), data.get_qrels()
+    topics = data.get_topics()
+    qrels = data.get_qrels()
     run = systems[0](topics)
     alone = ikat.experiment(systems[0], topics, qrels, MEASURES)
     both = ikat.experiment([systems[1], run], topics, qrels, MEASURES)
@@ -382,7 +387,8 @@ def test_a_file_of_judgements_may_stand_in_its_place(data, systems, tmp_path):
 
 
 def test_measures_may_have_pyterriers_name(data, systems):
-    topics, qrels = data.get_topics(), data.get_qrels()
+    topics = data.get_topics()
+    qrels = data.get_qrels()
     found = ikat.experiment(systems, topics, qrels, eval_metrics=MEASURES)
     assert means(found) == pytest.approx(
         means(theirs(systems, topics, qrels, eval_metrics=MEASURES)), abs=1e-9
@@ -392,7 +398,8 @@ def test_measures_may_have_pyterriers_name(data, systems):
 
 
 def test_ids_that_are_the_index_are_told_to_be_columns(data, systems):
-    topics, qrels = data.get_topics(), data.get_qrels()
+    topics = data.get_topics()
+    qrels = data.get_qrels()
     with pytest.raises(ikat.DataError, match=r"give topics.reset_index\(\)"):
         ikat.experiment(systems, topics.set_index("qid"), qrels)
     run = systems[0](topics)
