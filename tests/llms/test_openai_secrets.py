@@ -5,8 +5,7 @@ import time
 import traceback
 
 import pytest
-from chat_server import KEY, ask, refused, said
-from llms.chat_server import Answer
+from chat_server import KEY, Answer, ask, refused, said
 from trust.test_parsers import LOOP, LOOPS
 
 from pyterrier_ikat.errors import IkatError
