@@ -47,6 +47,7 @@ def chat_of(*answers, **options):
 
 
 def saved_turns(folder):
+    """The turns of the topics file in the folder of a chat."""
     return read_topics(folder / "topics.json")[0].turns
 
 

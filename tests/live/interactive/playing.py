@@ -71,6 +71,7 @@ def play(track, folder, model=None, step=lambda name: None, count=False, **optio
 
 
 def said(turns):
+    """Topics and utterances of turns."""
     return [(topic, utterance) for topic, utterance, _ in turns]
 
 
@@ -149,6 +150,7 @@ def live(track, folder, answers, step=lambda name: None, sleep=lambda seconds: N
 
 
 def check(track, answers, journal):
+    """Each question was answered once, and the log has what the server has."""
     expected = []
     for number, (topic, utterance) in enumerate(list_questions(TWO_TOPICS), 1):
         expected.append((topic, utterance, f"Answer {number}."))

@@ -134,16 +134,19 @@ USERS = [user("u1"), user("u2", patience=2)]
 
 
 def simulated(out, systems, users=USERS, player=None, judged=None, **more):
+    """The table of a simulation by script, by the names of its systems."""
     return ikat.simulate(
         systems, users, player or ScriptedPlayer(), judged or Phrases(), out=out, **more
     ).table.set_index("name")
 
 
 def dialogues(folder):
+    """The dialogues of a log by their sessions."""
     return {one.session: one for one in Log(folder).dialogues()}
 
 
 def simulate_script(out, systems, users=None, player=None, judge=None, **options):
+    """Simulate two users who speak by script."""
     users = users or [user("u1"), user("u2", patience=2)]
     return ikat.simulate(
         systems, users, player or ScriptedPlayer(), judge or Phrases(), out=out, **options
@@ -151,23 +154,27 @@ def simulate_script(out, systems, users=None, player=None, judge=None, **options
 
 
 def simulate_two_turns(out, systems, users=None, player=None, judge=None, **options):
+    """Simulate a user who has patience for two turns."""
     users = users or [user(patience=2)]
     player = player or Chatty("And?")
     return ikat.simulate(systems, users, player, judge or Phrases(), out=out, **options)
 
 
 def simulate_one_turn(out, system, users=None, player=None, judge=None, **options):
+    """Simulate one turn with one system, ``s``."""
     users = users or [user(patience=1)]
     player = player or Chatty("And?")
     return ikat.simulate({"s": system}, users, player, judge or Phrases(), out=out, **options)
 
 
 def simulate_two_users(out, systems, **options):
+    """Simulate one turn of each of two users."""
     users = [user("u1", patience=1), user("u2", patience=1)]
     return ikat.simulate(systems, users, Chatty("And?"), Phrases(), out=out, threads=1, **options)
 
 
 def rules(**changes):
+    """The rules of a simulation by need, with three passages."""
     given = {
         "users": [user()],
         "player": ScriptedPlayer(),
