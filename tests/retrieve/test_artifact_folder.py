@@ -2,37 +2,20 @@
 
 import json
 import os
-import pickle
 import shutil
-import tarfile
 from contextlib import closing
-from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 
-import pandas as pd
 import pyterrier as pt
 import pytest
-from lz4.frame import LZ4FrameFile
+from retrieve.folders import CORPUS, MORE, read_description, write_description
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.errors import commands_advised
 from pyterrier_ikat.retrieve import artifact
 from pyterrier_ikat.retrieve.artifact import engine_folder, made_by_pyterrier
 from pyterrier_ikat.retrieve.texts import TextStore
-
-CORPUS = [{"docno": "d1", "text": "green tea"}, {"docno": "d2", "text": "a tram"}]
-MORE = [{"docno": "d3", "text": "mint tea"}]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    return ikat.PassageIndex(tmp_path_factory.mktemp("built") / "i").index(CORPUS).path
-
-
-@pytest.fixture
-def path(built, tmp_path):
-    return str(shutil.copytree(built, tmp_path / "i"))
 
 
 def found(path, query="tea"):
@@ -161,19 +144,6 @@ def test_other_settings_are_named_before_anything_is_read(path):
     assert next(never) == 1
 
 
-def test_an_open_index_is_one_object_and_a_copy_opens_anew(path):
-    index = ikat.PassageIndex(path)
-    first = index.opened()
-    assert index.opened() is first
-    copied = pickle.loads(pickle.dumps(index))
-    assert copied == index
-    assert copied.opened() is not first
-    assert index.opened() is first
-    assert index.add(MORE) is index
-    assert len(index) == 3
-    assert index.opened() is not first
-
-
 def test_additions_made_while_it_is_opened_are_seen(path, monkeypatch):
     index = ikat.PassageIndex(path)
     whole = ikat.PassageIndex._engine
@@ -230,75 +200,6 @@ def test_nothing_is_added_where_no_texts_are(path, tmp_path):
             ikat.PassageIndex(missing).add(MORE)
 
 
-def test_an_index_without_texts_has_its_docnos(path):
-    (Path(path) / "texts.db").unlink()
-    index = ikat.PassageIndex(path)
-    assert list(index.docnos(["d2", "x", "d1", "d2"])) == ["d1", "d2"]
-    assert list(index.docnos(["d2", "x"])) == ["d2"]
-    assert not index.has_text
-    with pytest.raises(ikat.DataError, match="has no texts: give ikat.PassageIndex"):
-        index.texts(["d1"])
-    assert index.build_package(verbose=False) == f"{path}.tar.lz4"
-    assert index.bm25().search("tea").columns.tolist() == ["qid", "query", "docno", "score", "rank"]
-    loader = pt.apply.generic(lambda rows: rows.assign(text="own " + rows["docno"]))
-    own = ikat.PassageIndex(path, text=loader)
-    assert own.has_text
-    assert own.bm25().search("tea")["text"].tolist() == ["own d1"]
-    with pytest.raises(ikat.DataError, match="has no texts: give ikat.PassageIndex"):
-        own.texts(["d1"])
-
-
-def test_texts_are_added_by_docno_in_any_frame(path):
-    assert ikat.PassageIndex(path).has_text
-    loader = ikat.PassageIndex(path).text_loader(["text"])
-    frame = pd.DataFrame({"docno": ["d2", "d1"], "text": "old", "n": [1, 2]})
-    loaded = loader(frame)
-    assert loaded.to_dict("list") == {
-        "docno": ["d2", "d1"],
-        "text": ["a tram", "green tea"],
-        "n": [1, 2],
-    }
-    assert loader(frame[:0]).columns.tolist() == ["docno", "text", "n"]
-    assert ikat.PassageIndex(path).text_loader("*", verbose=True) == loader
-    assert repr(loader) == f"ikat.PassageIndex({path!r}).text_loader()"
-    with pytest.raises(ikat.UsageError, match="title"):
-        ikat.PassageIndex(path).text_loader("title")
-    with pytest.raises(ikat.DataError, match="docno"):
-        loader(frame.drop(columns="docno"))
-
-
-def test_an_index_is_equal_by_its_arguments(tmp_path):
-    loader = ikat.TextLoader(tmp_path / "p.jsonl")
-    values = [
-        ikat.PassageIndex("i"),
-        ikat.PassageIndex("j"),
-        ikat.PassageIndex("i", text=loader),
-        ikat.DenseIndex("i"),
-        ikat.DenseIndex("i", "m"),
-        ikat.SpladeIndex("i", "m"),
-        ikat.SpladeIndex("i", "m", query_model="q"),
-        ikat.SpladeIndex("i", "m", text=loader),
-        ikat.DenseIndex("i", text=loader),
-    ]
-    assert len(set(values)) == len({hash(value) for value in values}) == len(values)
-    assert [repr(value) for value in values[3:7]] == [
-        "ikat.DenseIndex('i')",
-        "ikat.DenseIndex('i', 'm')",
-        "ikat.SpladeIndex('i', 'm')",
-        "ikat.SpladeIndex('i', 'm', query_model='q')",
-    ]
-    assert repr(values[2]) == f"ikat.PassageIndex('i', text={loader!r})"
-    assert ikat.PassageIndex(Path("i")) == values[0]
-    assert hash(ikat.PassageIndex(Path("i"))) == hash(values[0])
-    assert ikat.DenseIndex("i", Path("m")) == values[4]
-    assert ikat.DenseIndex("i", Path("m")).model == "m"
-    assert values[0] != "i"
-    assert values[0] != values[3]
-    assert values[3] != ikat.SpladeIndex("i")
-    for first, second in combinations(values, 2):
-        assert first != second
-
-
 def test_a_new_engine_is_on_the_disk_before_it_has_its_name(path, monkeypatch):
     engine = Path(path) / "bm25-3"
     flushed_before = set()
@@ -323,48 +224,9 @@ def test_texts_without_an_engine_are_no_index_to_add_to(path):
     assert ikat.PassageIndex(path).index(CORPUS).texts(["d1"]) == ["green tea"]
 
 
-def test_a_package_is_named_after_its_folder(path, monkeypatch):
-    made = ikat.PassageIndex(path).build_package(verbose=False)
-    assert made == f"{path}.tar.lz4"
-    assert Path(made).is_file()
-    ikat.PassageIndex(path).build_package(f"{path}.own", texts=True, verbose=False)
-    assert Path(f"{path}.own").stat().st_size > Path(made).stat().st_size
-    (Path(path) / "texts.db").unlink()
-    with pytest.raises(ikat.DataError, match="has no texts to pack"):
-        ikat.PassageIndex(path).build_package(texts=True)
-
-
-def test_warming_up_opens_the_index(path):
-    index = ikat.PassageIndex(path)
-    index.warm_up()
-    shutil.rmtree(path)
-    assert len(index) == 2
-    with pytest.raises(ikat.DataError, match="no index at"):
-        ikat.PassageIndex(path).warm_up()
-
-
-def test_a_replaced_index_has_another_fingerprint(path):
-    index = ikat.PassageIndex(path)
-    first = index.fingerprint()
-    assert ikat.PassageIndex(path).fingerprint() == first
-    ikat.PassageIndex(path).add(MORE)
-    with pytest.raises(ikat.DataError, match="was replaced since it was opened: open it again"):
-        index.fingerprint()
-    assert ikat.PassageIndex(path).fingerprint() != first
-
-
 def test_json_is_written_in_lines(tmp_path):
     artifact.write_json(tmp_path / "a.json", {"a": [1]})
     assert (tmp_path / "a.json").read_text() == '{\n "a": [\n  1\n ]\n}'
-
-
-def read_description(path):
-    """The description of the engine of two passages."""
-    return json.loads((Path(path) / "bm25-2" / "ikat.json").read_text())
-
-
-def write_description(path, description):
-    (Path(path) / "bm25-2" / "ikat.json").write_text(json.dumps(description))
 
 
 @pytest.mark.parametrize("lacking", ["format", "parts", "files", "engine"])
@@ -407,16 +269,6 @@ def test_an_index_that_lost_a_file_since_it_was_opened_is_not_whole(path):
     (Path(path) / "bm25-2" / "docs.npy").unlink()
     with pytest.raises(ikat.DataError, match=r"bm25-2 isn't whole .*docs\.npy.*: copy it again"):
         index.fingerprint()
-
-
-def test_a_fingerprint_is_of_passages_and_settings_alone(path):
-    before = ikat.PassageIndex(path).fingerprint()
-    description = read_description(path)
-    reordered = {name: description[name] for name in reversed(description)}
-    write_description(path, {**reordered, "files": {}})
-    assert ikat.PassageIndex(path).fingerprint() == before
-    write_description(path, {**description, "stops": "none"})
-    assert ikat.PassageIndex(path).fingerprint() != before
 
 
 @pytest.mark.parametrize("loader", [None, pt.Transformer.identity()], ids=["own", "loader"])
@@ -499,16 +351,6 @@ def test_an_index_adds_by_its_own_model(path):
     assert indexes == {"bm25": ikat.PassageIndex(path), "dense": moved}
 
 
-def test_a_package_is_described_as_its_own_kind(path, tmp_path):
-    (Path(path) / "pt_meta.json").write_text('{"format": "of another kind"}')
-    package = ikat.PassageIndex(path).build_package(str(tmp_path / "p"), verbose=False)
-    with LZ4FrameFile(package) as file, tarfile.open(fileobj=file, mode="r|") as members:
-        for member in members:
-            if member.name == "pt_meta.json":
-                about = json.loads(members.extractfile(member).read())
-    assert about["format"] == "ikat_passages"
-
-
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -522,18 +364,6 @@ def test_the_command_that_makes_an_index_has_its_options(tmp_path, kind, options
     with commands_advised(), pytest.raises(ikat.DataError) as raised:
         kind(tmp_path / "i").opened()
     assert str(raised.value).endswith(line)
-
-
-def test_texts_go_to_the_rows_whatever_their_labels(path):
-    loader = ikat.PassageIndex(path).text_loader()
-    loaded = loader(pd.DataFrame({"docno": ["d2", "d1", "d2"]}, index=[5, 5, 0]))
-    assert loaded["text"].tolist() == ["a tram", "green tea", "a tram"]
-
-
-def test_no_passage_needs_no_index(tmp_path):
-    loader = ikat.PassageIndex(tmp_path / "none").text_loader()
-    loaded = loader(pd.DataFrame({"docno": []}))
-    assert loaded.columns.tolist() == ["docno", "text"]
 
 
 def test_passages_of_two_additions_are_lacking_together(path):
@@ -563,24 +393,3 @@ def test_texts_of_fewer_passages_than_the_engine_are_refused(path, built):
     shutil.copy(Path(built) / "texts.db", path)
     with pytest.raises(ikat.DataError, match="has texts of other passages"):
         ikat.PassageIndex(path).opened()
-
-
-def test_docnos_of_either_engine_are_found_without_texts(path):
-    (Path(path) / "texts.db").unlink()
-    index = ikat.PassageIndex(path)
-    folder = index.opened().folder
-    (folder / "docnos.txt").rename(folder / "fwd.documents")  # PISA's name
-    assert list(index.docnos(["d2", "x"])) == ["d2"]
-    (folder / "docnos.txt").write_text("x\n")
-    assert list(index.docnos(["d2", "x"])) == ["x"]  # ours goes first
-
-
-def test_a_moved_index_is_the_same_and_another_text_is_not(path, tmp_path):
-    before = ikat.PassageIndex(path).fingerprint()
-    moved = shutil.copytree(path, tmp_path / "elsewhere")
-    assert ikat.PassageIndex(moved).fingerprint() == before
-    for number, corpus in enumerate(([*CORPUS, *MORE], CORPUS[::-1])):
-        other = ikat.PassageIndex(tmp_path / str(number)).index(corpus)
-        assert other.fingerprint() != before
-    at_once = ikat.PassageIndex(tmp_path / "0").fingerprint()
-    assert ikat.PassageIndex(path).add(MORE).fingerprint() != at_once  # in two parts

@@ -44,9 +44,8 @@ ASKED = pd.DataFrame({"qid": ["1", "2"], "query": ["green mint", "a tram"]}, dty
 @pytest.fixture(autouse=True)
 def quiet():
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # turns without a passage, and engines that lack the last passages
+        # turns without a passage, and engines that lack the last passages
+        warnings.simplefilter("ignore")
         yield
 
 

@@ -1,7 +1,10 @@
 """Dense retrieval over an index that keeps the passages' text, and that pyterrier_dr opens."""
 
+import json
+import os
 import pickle
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +14,6 @@ import pytest
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import NoResultWarning
 from pyterrier_ikat.retrieve import dense as dense_module
-from pyterrier_ikat.retrieve import vectors as vectors_module
 from pyterrier_ikat.store.models import BUNDLED, load_bi_encoder
 
 SIZE = 8
@@ -144,9 +146,8 @@ def test_any_docno_is_found_and_flexindex_takes_it(letters, tmp_path):
     assert sorted(index.docnos(["none", *docnos])) == sorted(docnos)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:The given buffer is not writable:UserWarning"
-)  # pyterrier_dr's torch retriever
+# pyterrier_dr's torch retriever warns
+@pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning")
 @pytest.mark.parametrize("similarity", ["cosine", "dot"])
 def test_the_inner_folder_is_a_flexindex_with_the_same_results(letters, tmp_path, similarity):
     corpus = []
@@ -224,30 +225,6 @@ def test_prefixes_are_the_models_own_unless_they_are_given(letters, tmp_path, mo
         "query": ["Q: tea", "query: tea", "tea"],
         "document": ["D: green tea", "green tea"],
     }
-
-
-def test_the_best_of_many_vectors_are_those_of_a_plain_product(tmp_path, monkeypatch):
-    draw = np.random.default_rng(1)
-    vectors = draw.standard_normal((3000, SIZE)).astype("<f4")
-    vectors[1::7] = vectors[0]  # hundreds tie at the cutoff
-    (tmp_path / "vecs.f4").write_bytes(vectors.tobytes())
-    docnos = [f"d{number * 7919 % 3000:04}" for number in range(3000)]
-    (tmp_path / "docnos.txt").write_text("".join(f"{docno}\n" for docno in docnos))
-    monkeypatch.setattr(
-        vectors_module, "SCORES_AT_ONCE", {"cpu": 7000}
-    )  # a thousand vectors at a time
-    queries = np.concatenate([vectors[:1], draw.standard_normal((6, SIZE)).astype("<f4")])
-    for found, query in zip(
-        dense_module.Vectors(tmp_path, SIZE).rankings(queries, 50), queries, strict=True
-    ):
-        products = vectors.astype(np.float64) @ query.astype(np.float64)
-        best = sorted(
-            range(3000),
-            key=lambda number: (round(products[number], 4), docnos[number]),
-            reverse=True,
-        )[:50]
-        assert found.docnos == [docnos[number] for number in best]
-        np.testing.assert_allclose(found.scores, products[best], rtol=1e-4)
 
 
 def test_the_fingerprint_is_of_passages_model_and_prefixes(index, letters, tmp_path):
@@ -359,10 +336,8 @@ def test_a_model_of_the_hub_goes_by_its_owner_too(index, tmp_path):
     ):
         ikat.DenseIndex(index.path, "other/letters").dense()(topics("tea"))
     (tmp_path / "letters").mkdir()
-    for same in (
-        "letters",
-        tmp_path / "letters",
-    ):  # the name without its owner, and a folder, of which nothing else is known
+    # the name without its owner, and a folder, of which nothing else is known
+    for same in ("letters", tmp_path / "letters"):
         assert ikat.DenseIndex(index.path, same).fingerprint() == index.fingerprint()
 
 
@@ -412,60 +387,47 @@ def test_minilm_gives_the_product_of_its_own_vectors(tmp_path, similarity):
     )
 
 
-def searched(folder, vectors, docnos):
-    folder.mkdir(exist_ok=True)
-    (folder / "vecs.f4").write_bytes(vectors.astype("<f4").tobytes())
-    (folder / "docnos.txt").write_text("".join(f"{docno}\n" for docno in docnos))
-    return dense_module.Vectors(folder, vectors.shape[1])
+@pytest.mark.parametrize("rows", [2, 255, 256, 257, 513])
+def test_a_flexindex_looks_its_docnos_up(tmp_path, rows):
+    npids = pytest.importorskip("npids")
+    docnos = [f"d{number:04}" for number in range(rows)]
+    (tmp_path / dense_module.DOCNOS).write_text("".join(f"{docno}\n" for docno in docnos))
+    dense_module._finish_flex(tmp_path, rows, 8)
+    assert json.loads((tmp_path / "pt_meta.json").read_text()) == {
+        "type": "dense_index",
+        "format": "flex",
+        "package_hint": "pyterrier-dr",
+        "vec_size": 8,
+        "doc_count": rows,
+    }
+    lookup = npids.Lookup(tmp_path / dense_module.NPIDS_FILE)
+    assert [lookup.fwd[number] for number in range(rows)] == docnos
+    assert lookup.inv[docnos[-1]] == rows - 1
 
 
-def exactly(vectors, query, docnos, depth):
-    """Scores in 64 bits, rounded to 32 bits, and docnos."""
-    products = (
-        (vectors.astype(np.float64) * query.astype(np.float64)).sum(axis=1).astype(np.float32)
-    )
-    return sorted(zip(products.tolist(), docnos, strict=True), reverse=True)[:depth]
+class Lookup:
+    """A lookup of docnos that can't hold some, and leaves half a file."""
+
+    def __init__(self, path, error):
+        self.path = path
+        self.error = error
+
+    def __enter__(self):
+        self.path.write_text("half")
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+    def add(self, docno):
+        raise self.error
 
 
-@pytest.mark.parametrize(
-    ("count", "size", "depth"),
-    [(7, 16, 5), (100, 384, 50), (1003, 384, 1000), (5000, 16, 5), (20_000, 24, 30)],
-)
-@pytest.mark.parametrize("length", [1.0, 40.0])
-def test_a_ranking_is_the_same_alone_and_in_any_batch(
-    tmp_path, monkeypatch, count, size, depth, length
-):
-    monkeypatch.setattr(vectors_module, "QUERIES_AT_ONCE", 20)
-    draw = np.random.default_rng(count)
-    vectors = draw.normal(size=(count, size)).astype(np.float32)
-    vectors *= length / np.linalg.norm(vectors, axis=1, keepdims=True)
-    copied = draw.integers(0, count, (2, count // 3))
-    vectors[copied[0]] = vectors[copied[1]]  # equal vectors go by docno
-    docnos = [f"d{number}" for number in draw.permutation(count)]
-    index = searched(tmp_path / "i", vectors, docnos)
-    queries = draw.normal(size=(33, size)).astype(np.float32)
-    together = index.rankings(queries, depth)
-    for place in (0, 1, 19, 20, 32):
-        for found in (
-            index.rankings(queries[place : place + 1], depth)[0],
-            index.rankings(queries[place:], depth)[0],
-        ):
-            assert found.docnos == together[place].docnos
-            assert found.scores.tolist() == together[place].scores.tolist()
-        expected = exactly(vectors, queries[place], docnos, depth)
-        assert together[place].docnos == [docno for _, docno in expected]
-        assert together[place].scores.tolist() == [score for score, _ in expected]
-
-
-def test_what_no_sample_shows_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(vectors_module, "SAMPLED_VECTORS", 400)
-    draw = np.random.default_rng(4)
-    vectors = draw.normal(size=(4000, 8)).astype(np.float32)
-    vectors[::10] = 9 * np.eye(8)[0]  # the sample has these alone: 400 of the 4000, all the same
-    docnos = [f"d{number:04}" for number in range(4000)]
-    index = searched(tmp_path / "i", vectors, docnos)
-    queries = np.stack([np.eye(8)[0], -np.eye(8)[0], np.eye(8)[1]]).astype(np.float32)
-    for query, found in zip(queries, index.rankings(queries, 5), strict=True):
-        assert list(zip(found.scores.tolist(), found.docnos, strict=True)) == exactly(
-            vectors, query, docnos, 5
-        )
+@pytest.mark.parametrize("error", [ZeroDivisionError, ValueError, TypeError])
+def test_docnos_that_npids_cant_hold_leave_no_lookup(tmp_path, monkeypatch, error):
+    npids = pytest.importorskip("npids")
+    builder = SimpleNamespace(builder=lambda path, min_block: Lookup(path, error))
+    monkeypatch.setattr(npids, "Lookup", builder)
+    (tmp_path / dense_module.DOCNOS).write_text("a\nb\n")
+    dense_module._finish_flex(tmp_path, 2, 8)
+    assert sorted(os.listdir(tmp_path)) == [dense_module.DOCNOS, "pt_meta.json"]

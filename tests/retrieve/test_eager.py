@@ -8,7 +8,14 @@ from retrieve.plain import plain_bm25
 
 from pyterrier_ikat.errors import DataError
 from pyterrier_ikat.retrieve import eager
-from pyterrier_ikat.retrieve.eager import LexicalIndex, candidates, invert, ranks_of
+from pyterrier_ikat.retrieve.eager import (
+    LexicalIndex,
+    candidates,
+    invert,
+    open_postings,
+    ranks_of,
+    save_postings,
+)
 
 TEXTS = {
     "d3": "green tea, green leaves",
@@ -271,3 +278,34 @@ def test_ties_of_a_large_index_go_by_their_ranks():
     found, best = candidates(floats(2, 2, 1, 2), 4, ranks)
     assert found.tolist() == [200_000, 70_000, 5, 4_000_000_000]
     assert best.tolist() == [2, 2, 2, 1]
+
+
+def test_a_matrix_is_read_as_it_was_saved(tmp_path):
+    docs = eager.new_array(tmp_path, "docs", np.int32, 3)
+    docs[:] = [1, 0, 2]
+    docs.flush()
+    impacts = np.array([0.5, 1.5, 2.5], dtype=np.float32)
+    starts = np.array([0, 1, 3], dtype=np.int64)
+    save_postings(tmp_path, ["é", "z"], ["b", "c", "a"], impacts=impacts, starts=starts)
+    assert (tmp_path / "docnos.txt").read_bytes() == b"a\nb\nc\n"
+    assert (tmp_path / "terms.txt").read_bytes() == "é\nz\n".encode()
+    postings = open_postings(tmp_path)
+    assert postings.columns == {"é": 0, "z": 1}
+    assert postings.docnos.tolist() == ["a", "b", "c"]
+    assert postings.ranks.tolist() == [1, 2, 0]
+    assert (postings.starts.tolist(), postings.starts.dtype) == ([0, 1, 3], np.int32)
+    first, second, none = postings.rankings([{"é": 2.0}, {"z": 1.0, "é": 1.0}, {"x": 1.0}], 9)
+    assert (first.docnos, first.scores.tolist()) == (["c"], [1.0])
+    assert (second.docnos, second.scores.tolist()) == (["a", "b", "c"], [2.5, 1.5, 0.5])
+    assert (none.docnos, none.scores.tolist()) == ([], [])
+
+
+def test_files_of_an_open_matrix_are_only_read(tmp_path):
+    for name, values in {"docs": [1, 0], "impacts": [1.0, 2.0], "starts": [0, 2]}.items():
+        np.save(tmp_path / f"{name}.npy", np.array(values))
+    save_postings(tmp_path, ["t"], ["b", "a"])
+    postings = open_postings(tmp_path)
+    for array in (postings.docs, postings.impacts, postings.ranks):
+        assert not array.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0

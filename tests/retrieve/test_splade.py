@@ -77,9 +77,8 @@ def test_score_is_the_vectors_dot_product_in_hundredths(model, index):
         found["docno"].isin(["d1", "d2"]) & (found["qid"] == "1_1"), "docno"
     ].tolist() == ["d2", "d1"]  # which tie
     assert rounded == pytest.approx(exact, abs=0.2)
-    assert (
-        len(set(np.round(list(rounded.values()), 4))) >= 12
-    )  # scores that could be mixed up would prove nothing
+    # scores that could be mixed up would prove nothing
+    assert len(set(np.round(list(rounded.values()), 4))) >= 12
 
 
 VECTORS = st.dictionaries(st.integers(0, 19), st.integers(1, 300), max_size=12)

@@ -238,3 +238,32 @@ def test_progress_begins_where_a_stopped_build_ended(store, tmp_path, monkeypatc
         encode_parts(tmp_path / "parts", store, 10, 8, FailsOnce(3, KeyboardInterrupt))
     encode_parts(tmp_path / "parts", store, 10, 8, lengths)
     assert bars == [[30, 0, 8, 8], [30, 16, 8, 6]]
+
+
+def test_batches_of_a_part_are_read_in_their_order(tmp_path):
+    path = tmp_path / "p.npz"
+    arrays = {"7.a": [1], "7.b": [2], "12.a": [3], "12.b": [4, 5]}
+    np.savez(path, **{name: np.array(values) for name, values in arrays.items()})
+    first, second = texts_module.read_part(path)
+    assert list(first) == list(second) == ["a", "b"]
+    assert (first["a"].tolist(), first["b"].tolist()) == ([1], [2])
+    assert (second["a"].tolist(), second["b"].tolist()) == ([3], [4, 5])
+
+
+def test_a_part_is_named_after_its_passages(tmp_path):
+    part = texts_module._Part(tmp_path, 5)
+    part.write()
+    assert list(tmp_path.iterdir()) == []
+    assert not part.is_full
+    part.add(3, {"x": np.zeros(4, dtype=np.float32)})
+    part.add(2, {"x": np.ones(1, dtype=np.float32)})
+    assert (part.end, part.byte_count) == (10, 20)
+    part.write()
+    [path] = tmp_path.iterdir()
+    assert path.name == "0000000005-0000000010.npz"
+    assert [len(batch["x"]) for batch in texts_module.read_part(path)] == [4, 1]
+
+
+@pytest.mark.parametrize(("devices", "count"), [(None, 7), (["a"], 4096), (["a", "b"], 8192)])
+def test_each_device_gets_many_batches(devices, count):
+    assert texts_module.passages_at_once(7, devices) == count

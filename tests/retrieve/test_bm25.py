@@ -1,4 +1,4 @@
-"""The passage index and BM25: whole builds, the formula, odd queries, order, concurrent use."""
+"""The passage index and BM25: whole builds, the formula, weighted terms, odd queries, order."""
 
 import math
 import pickle
@@ -259,6 +259,35 @@ def test_a_parameter_of_bm25_that_is_no_number_is_a_usage_error(index, given):
 def test_a_number_of_passages_is_whole(index, number):
     with pytest.raises(ikat.UsageError, match="give a whole number, 1 or more"):
         index.bm25(num_results=number)
+
+
+@pytest.mark.parametrize(
+    "toks",
+    [
+        {"tea": 1.0, "mint": float("nan")},
+        {"tea": float("inf"), "mint": 1.0},
+        {"tea": 1.0, "mint": "2"},
+        {"tea": None, "mint": 1.0},
+        {"tea": "1"},
+        ["tea"],
+        "tea",
+    ],
+)
+def test_every_weight_of_a_query_is_a_finite_number(index, toks):
+    with pytest.raises(ikat.DataError, match=r"query_toks of q0 is .*: give a dict of terms"):
+        index.bm25()(queries("x").assign(query_toks=[toks]))
+
+
+def test_weights_of_one_word_are_added_and_rounded(index):
+    toks = {"Tea": 1.0, "tea": 1.0, "mint": 0.33339, "sage": 1e-9}
+    [query] = index.bm25().queries(queries("x").assign(query_toks=[toks]))
+    assert query.query == {"mint": 3334, "tea": 20_000}
+    assert query.unit == pytest.approx(1e-4)
+
+
+def test_terms_that_are_numbers_are_searched_as_texts(index):
+    [query] = index.bm25().queries(queries("x").assign(query_toks=[{5: 2.0, "tea": 1}]))
+    assert query.query == {"5": 10_000, "tea": 5000}
 
 
 def test_operators_are_values_to_paste_and_send_to_a_process(index):

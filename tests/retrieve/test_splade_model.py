@@ -1,4 +1,4 @@
-"""SPLADE's arguments: batches, models of queries, blank texts, and the index's settings."""
+"""What SPLADE asks its model, and how the weights become impacts of an index."""
 
 import sys
 from contextlib import contextmanager
@@ -115,7 +115,9 @@ def test_parts_with_different_terms_are_one_matrix(tmp_path):
         part(tmp_path / "blank.npz", ["e"], [[]]),
         part(tmp_path / "2.npz", ["a"], [[(0, 3), (1, 2)]]),
     ]
-    whole, first, added = (tmp_path / name for name in ("whole", "first", "added"))
+    whole = tmp_path / "whole"
+    first = tmp_path / "first"
+    added = tmp_path / "added"
     for folder in (whole, first, added):
         folder.mkdir()
     write_impacts(whole, files, None)
@@ -286,43 +288,12 @@ def test_a_vocabulary_is_compared_once_for_a_model_of_queries(fixed, tmp_path, m
     assert tuned.encode_queries(["b"]) == [{"1": 100}]
 
 
-class ThreeTerms:
-    """A sparse model of three terms, whose tokenizer has two tokens and is itself."""
-
-    def __init__(self):
-        self.tokenizer = self
-
-    def __len__(self):
-        return 2
-
-    def convert_ids_to_tokens(self, ids):
-        return [f"t{number}" for number in ids]
-
-    def encode_document(self, texts, show_progress_bar):
-        return np.zeros((1, 3))
-
-
-@pytest.fixture
-def index_of_pyterrier(monkeypatch):
-    """Makes an index of PyTerrier with so many terms."""
-
-    def make(term_count):
-        monkeypatch.setattr(splade_module, "made_by_pyterrier", lambda folder: True)
-        monkeypatch.setattr(splade_module, "count_terms", lambda folder: term_count)
-        index = ikat.SpladeIndex("i", "a/model")
-        monkeypatch.setattr(index, "opened", lambda: SimpleNamespace(folder="i"))
-        return index
-
-    return make
-
-
-@pytest.mark.parametrize("term_count", [2, 3])
-def test_an_index_of_pyterrier_has_the_tokens_of_the_model(index_of_pyterrier, term_count):
-    tokens = index_of_pyterrier(term_count)._tokens_of_index(ThreeTerms())
-    assert tokens == ["t0", "t1", "2"]
-
-
-def test_an_index_of_pyterrier_has_no_more_terms_than_the_model(index_of_pyterrier):
-    index = index_of_pyterrier(4)
-    with pytest.raises(ikat.DataError, match="has 4 terms, the model 'a/model' only 3: give the m"):
-        index._tokens_of_index(ThreeTerms())
+def test_a_vocabulary_that_is_not_stored_is_the_passages_models(monkeypatch):
+    monkeypatch.setattr(splade_module, "load_sparse_encoder", lambda name: name)
+    monkeypatch.setattr(splade_module, "checksum_vocabulary", lambda model: f"of {model}")
+    index = ikat.SpladeIndex("i", "passages", query_model="queries")
+    description = {}
+    monkeypatch.setattr(index, "describe", lambda: description)
+    assert index._vocabulary() == "of passages"
+    description["vocabulary"] = "stored"
+    assert index._vocabulary() == "stored"

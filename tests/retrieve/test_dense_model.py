@@ -1,4 +1,4 @@
-"""Vectors in a folder: blocks, batches and depths; the model's calls and the columns of queries."""
+"""What a dense index asks its model and makes of the vectors, of passages and of queries."""
 
 import json
 import shutil
@@ -13,72 +13,6 @@ from retrieve.query_frames import turns
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.retrieve import dense as dense_module
-from pyterrier_ikat.retrieve import vectors as vectors_module
-from pyterrier_ikat.retrieve.vectors import Vectors
-
-
-def vectors_in(folder, vectors, docnos):
-    folder.mkdir(exist_ok=True)
-    (folder / "vecs.f4").write_bytes(vectors.astype("<f4").tobytes())
-    (folder / "docnos.txt").write_text("".join(f"{docno}\n" for docno in docnos))
-    return Vectors(folder, vectors.shape[1])
-
-
-@pytest.mark.parametrize(
-    ("depth", "docnos", "scores"),
-    [
-        (1, ["c"], [4]),
-        (2, ["c", "d"], [4, 2]),
-        (3, ["c", "d", "a"], [4, 2, 2]),
-        (4, ["c", "d", "a", "b"], [4, 2, 2, -1]),
-        (9, ["c", "d", "a", "b"], [4, 2, 2, -1]),
-    ],
-)
-def test_the_depth_is_a_limit_and_negative_products_count(tmp_path, depth, docnos, scores):
-    vectors = np.array([[2, 1], [-1, 0], [4, 9], [2, 7]])
-    index = vectors_in(tmp_path / "v", vectors, "abcd")
-    [found] = index.rankings(np.array([[1, 0]], dtype=np.float32), depth)
-    assert found.docnos == docnos
-    assert found.scores.tolist() == scores
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("QUERIES_AT_ONCE", 1),
-        ("QUERIES_AT_ONCE", 4),
-        ("SCORES_AT_ONCE", {"cpu": 1}),
-        ("SCORES_AT_ONCE", {"cpu": 5000}),
-        ("ROWS_AT_ONCE", 1),
-        ("ROWS_AT_ONCE", 7),
-        ("SAMPLED_VECTORS", 200),
-        ("SAMPLED_VECTORS", 999),
-    ],
-)
-def test_sizes_of_blocks_change_no_ranking(tmp_path, monkeypatch, name, value):
-    draw = np.random.default_rng(5)
-    vectors = draw.normal(size=(1003, 6)).astype(np.float32)
-    vectors[::11] = vectors[3]
-    docnos = [f"d{number:04}" for number in draw.permutation(1003)]
-    queries = draw.normal(size=(9, 6)).astype(np.float32)
-    monkeypatch.setattr(vectors_module, name, value)
-    found = vectors_in(tmp_path / "v", vectors, docnos).rankings(queries, 20)
-    assert len(found) == 9
-    for query, ranking in zip(queries, found, strict=True):
-        products = (vectors.astype(np.float64) @ query.astype(np.float64)).astype(np.float32)
-        pairs = sorted(zip(products.tolist(), docnos, strict=True), reverse=True)[:20]
-        assert ranking.docnos == [docno for _, docno in pairs]
-        assert ranking.scores.tolist() == pytest.approx([score for score, _ in pairs], rel=1e-6)
-
-
-def test_a_device_is_chosen_by_name(tmp_path):
-    index = vectors_in(tmp_path / "v", np.eye(3), "abc")
-    query = np.array([[0, 1, 0]], dtype=np.float32)
-    for device in ("auto", "cpu"):
-        assert index.rankings(query, 1, device)[0].docnos == ["b"]
-    with pytest.raises(RuntimeError):
-        index.rankings(query, 1, "no-device")
-    assert index.rankings(np.empty((0, 3), dtype=np.float32), 1) == []
 
 
 class Words:
@@ -334,11 +268,6 @@ def test_vectors_are_multiplied_on_the_retrievers_device(words, tmp_path):
     assert repr(index.query_encoder()).endswith("query_encoder()")
 
 
-def test_a_change_in_memory_is_not_one_of_the_file(tmp_path):
-    vectors_in(tmp_path / "v", np.eye(3), "abc").vectors[:] = 9
-    assert np.fromfile(tmp_path / "v" / "vecs.f4", "<f4").tolist() == np.eye(3).ravel().tolist()
-
-
 def test_an_index_without_lookup_is_no_flexindex(words, tmp_path, monkeypatch):
     double = SimpleNamespace(FlexIndex=lambda folder, verbose: folder)
     monkeypatch.setitem(sys.modules, "pyterrier_dr", double)
@@ -351,16 +280,6 @@ def test_an_index_without_lookup_is_no_flexindex(words, tmp_path, monkeypatch):
     with pytest.raises(ikat.DataError, match=r"can't hold the docnos .*: use \.dense\(\)"):
         index.flex  # noqa: B018
     assert len(index.dense().search("tea")) == 3
-
-
-@pytest.mark.parametrize("scale", [1, 1e-12])
-def test_the_best_is_found_where_a_product_in_32_bits_loses_it(tmp_path, monkeypatch, scale):
-    """The product of a is the scale. Beside 1e8 a sum in 32 bits loses it, in any order."""
-    monkeypatch.setattr(vectors_module, "SAMPLED_VECTORS", 1)  # lengths are looked up by blocks
-    vectors = np.array([[1e8, 1, 1e8, -1e8, -1e8], [0.5, 0, 0, 0, 0]]) * scale
-    index = vectors_in(tmp_path / "v", vectors, "ab")
-    [found] = index.rankings(np.ones((1, 5), dtype=np.float32), 1)
-    assert (found.docnos, found.scores.tolist()) == (["a"], [np.float32(scale)])
 
 
 def test_without_npids_nothing_is_encoded(words, tmp_path, monkeypatch):
