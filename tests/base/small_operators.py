@@ -18,8 +18,12 @@ class Named(Operator):
 
     def __init__(self, *branches, size=3, end="!", prompts=None, cache=None, text=None):
         super().__init__()
-        self.branches, self.size, self.end = list(branches), size, end
-        self.prompts, self.cache, self.text = prompts, cache, text
+        self.branches = list(branches)
+        self.size = size
+        self.end = end
+        self.prompts = prompts
+        self.cache = cache
+        self.text = text
 
     last_in_repr = ("size",)
 
@@ -105,7 +109,8 @@ class Theirs(pt.Transformer):
 
     def __init__(self, name, *values):
         super().__init__()
-        self.name, self.values = name, list(values)
+        self.name = name
+        self.values = list(values)
 
     def transform(self, inp):
         return inp

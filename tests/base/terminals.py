@@ -25,7 +25,8 @@ class Terminal(io.StringIO):
 
 def terminals(monkeypatch):
     """Called by the test, because pytest replaces what a fixture sets."""
-    out, error = Terminal(), Terminal()
+    out = Terminal()
+    error = Terminal()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", error)
     return out, error

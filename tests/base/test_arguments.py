@@ -61,7 +61,10 @@ class Base(Checked):
     paths = ("folder",)
 
     def __init__(self, n=1, form="a", folder=None, k=3):
-        self.n, self.form, self.folder, self.k = n, form, folder, k
+        self.n = n
+        self.form = form
+        self.folder = folder
+        self.k = k
         self.__post_init__()
 
 
@@ -85,8 +88,12 @@ class Two(Checked):
     paths = ("folder", "file")
 
     def __init__(self, n=1, k=2, form="a", style="x", folder=None, file=None):
-        self.n, self.k, self.form, self.style = n, k, form, style
-        self.folder, self.file = folder, file
+        self.n = n
+        self.k = k
+        self.form = form
+        self.style = style
+        self.folder = folder
+        self.file = file
         self.__post_init__()
 
 

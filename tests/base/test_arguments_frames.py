@@ -291,7 +291,8 @@ def test_a_row_per_turn_is_the_same_turns_in_their_order(out, told):
 
 
 class Loses(Operator):
-    schematic, one_row_per_turn = {"label": "Loses"}, True
+    schematic = {"label": "Loses"}
+    one_row_per_turn = True
 
     def transform(self, inp):
         return inp.iloc[::-1] if len(inp) == 2 else inp.head(1)

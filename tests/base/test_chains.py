@@ -16,7 +16,8 @@ def request():
 class Numbered(Backend):
     """Answers each call with its number."""
 
-    model, identity = "numbered", {"provider": "fake", "model": "numbered", "params": {}}
+    model = "numbered"
+    identity = {"provider": "fake", "model": "numbered", "params": {}}
 
     def __init__(self):
         self.asked = []

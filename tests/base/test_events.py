@@ -40,7 +40,8 @@ class _Writes(events.Observer):
     """Notes what it is told, by its own name."""
 
     def __init__(self, name: str, told: list[tuple[str, ...]]) -> None:
-        self.name, self.told = name, told
+        self.name = name
+        self.told = told
 
     def begin(self, step: events.Step) -> None:
         self.told.append((self.name, "begin", repr(step.stage)))
@@ -72,7 +73,8 @@ class Asks(Operator):
 
     def __init__(self, name: str, inner: Operator | None = None) -> None:
         super().__init__()
-        self.name, self.inner = name, inner
+        self.name = name
+        self.inner = inner
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         if self.inner is not None:
@@ -244,7 +246,8 @@ class Steps(events.Observer):
     """Keeps the steps in the order of their ends, and what it is told of them."""
 
     def __init__(self):
-        self.steps, self.told = [], []
+        self.steps = []
+        self.told = []
 
     def end(self, step):
         self.steps.append(step)
@@ -277,7 +280,8 @@ def test_another_equal_stage_inside_is_a_step_of_its_own():
             inside.append(self)
             return Around()(inp) if len(inside) == 1 else inp
 
-    inside, counts = [], Steps()
+    inside = []
+    counts = Steps()
     with events.observed_by(counts):
         Around()(TURNS)
     inner, outer = counts.steps
@@ -296,7 +300,8 @@ def test_a_stage_inside_its_own_inner_stage_is_one_step():
         def transform(self, inp):
             return self.branches[0].transform(inp)
 
-    seen, steps = [], Steps()
+    seen = []
+    steps = Steps()
     with events.observed_by(steps):
         Outer()(TURNS)
     assert seen == ["outer", "outer"]

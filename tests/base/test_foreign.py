@@ -127,7 +127,8 @@ def test_a_stage_that_promised_a_row_per_turn_is_held_to_it():
 
 
 def test_parts_of_a_foreign_stage_are_its_pipelines_and_files(tmp_path):
-    inner, finder = Rewriter(), Stage()
+    inner = Rewriter()
+    finder = Stage()
     assert Foreign(inner >> finder).subpipelines() == [inner, finder]
     union = Rewriter() | Rewriter()
     assert len(Foreign(union).subpipelines()) == 2
@@ -142,7 +143,9 @@ class Around(Rewriter):
 
 
 def test_pipelines_of_all_attributes_are_inner_ones():
-    first, second, third = Rewriter(), Rewriter(), Rewriter()
+    first = Rewriter()
+    second = Rewriter()
+    third = Rewriter()
     assert Foreign(Around(first, [second, third])).subpipelines() == [first, second, third]
 
 

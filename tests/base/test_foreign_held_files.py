@@ -288,7 +288,8 @@ def test_stages_and_fingerprinted_objects_are_parts():
         def fingerprint(self):
             return "f"
 
-    marked, inner = Marked(), Rewriter()
+    marked = Marked()
+    inner = Rewriter()
     assert held_by(Stage(model=marked, then=[inner])) == [marked, inner]
 
 
@@ -505,7 +506,8 @@ def test_a_search_leaves_the_objects_as_they_are(tmp_path):
 
 def test_a_fingerprint_is_a_method_and_a_path_a_text():
     holder = Holder(None)
-    holder.fingerprint, holder.path = "f", Path("here")
+    holder.fingerprint = "f"
+    holder.path = Path("here")
     assert not is_fingerprinted(holder)
     assert path_of(holder) == "here"
 

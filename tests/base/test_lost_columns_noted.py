@@ -117,7 +117,8 @@ def test_a_warning_names_stage_column_and_all_that_it_drops():
 
 
 def test_each_stage_is_warned_of_once_for_several_systems():
-    first, second = Keeps("qid", "query", "docno"), Keeps("qid", "query", "docno")
+    first = Keeps("qid", "query", "docno")
+    second = Keeps("qid", "query", "docno")
     warned = set()
     for expected in (2, 0):
         lost = LostColumns("mine", first | second, TURNS, warned)
@@ -196,7 +197,8 @@ def test_a_result_that_is_no_frame_is_passed_on():
 
 
 def test_a_stage_that_was_warned_of_does_not_hide_the_next():
-    first, second = Keeps("qid", "query", "docno"), Keeps("qid", "query", "docno")
+    first = Keeps("qid", "query", "docno")
+    second = Keeps("qid", "query", "docno")
     lost = LostColumns("mine", first | second, TURNS, {id(first)})
     with lost.watching(), pytest.warns(LostColumnsWarning) as told:
         has_column(first(TURNS), "qhistory")
@@ -238,7 +240,8 @@ def test_stages_inside_an_operator_are_watched_too():
 
 
 def test_a_later_stage_may_drop_what_an_unsure_one_kept():
-    silent, cut = Silent("qid", "query"), Keeps("qid", "query")
+    silent = Silent("qid", "query")
+    cut = Keeps("qid", "query")
     assert lost_by(silent >> cut).dropped == {
         "qutterance": [silent, cut],
         "qhistory": [silent, cut],
@@ -246,7 +249,8 @@ def test_a_later_stage_may_drop_what_an_unsure_one_kept():
 
 
 def test_each_of_two_stages_is_told_with_all_that_it_drops():
-    silent, cut = Silent("qid", "query"), Keeps("qid", "query")
+    silent = Silent("qid", "query")
+    cut = Keeps("qid", "query")
     lost = lost_by(silent >> cut)
     with lost.watching(), pytest.warns(LostColumnsWarning) as caught:
         has_column(TURNS[["qid", "query"]], "qhistory")

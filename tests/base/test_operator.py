@@ -389,7 +389,8 @@ def test_operators_are_equal_after_a_journey(name, home):
 
 @pytest.mark.parametrize("name", ASKING)
 def test_an_operator_takes_what_llm_takes_and_refuses_the_rest(name):
-    make, says = EXPORTED[name], Says("mint tea")
+    make = EXPORTED[name]
+    says = Says("mint tea")
     assert make("recorded:sample") == make(ikat.llm("recorded:sample"))
     assert make(says) == make(ikat.llm(says))
     for wrong in (5, None, "gpt-4o", Says, b"x", [says], ikat.RawUtterance(), pd.DataFrame()):
@@ -418,7 +419,8 @@ def test_a_pickle_holds_no_key_no_connection_and_no_lock(monkeypatch, tmp_path):
     packed = pickle.dumps(ikat.Answer(llm) >> ikat.MultiQuery(llm))
     assert KEY.encode() not in packed
     other = pickle.loads(packed)
-    first, second = other[0].llm, other[1].llm
+    first = other[0].llm
+    second = other[1].llm
     assert first is second
     assert (first, hash(first), repr(first)) == (llm, hash(llm), repr(llm))
     assert (first.budget.spent, first.ledger.frame()["calls"].tolist()) == (2.0, [1])

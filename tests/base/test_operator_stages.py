@@ -26,7 +26,8 @@ from pyterrier_ikat.planning import Plan
 
 
 def test_inner_pipelines_are_found_in_any_argument():
-    inner, other = Fields(1), Fields(2)
+    inner = Fields(1)
+    other = Fields(2)
     assert Named().subpipelines() == []
     assert Named(inner >> other, other).subpipelines() == [inner >> other, other]
     assert Fields(inner).subpipelines() == [inner]
@@ -51,7 +52,8 @@ class Pair(Operator):
 
     def __init__(self, first=None, second=None):
         super().__init__()
-        self.first, self.second = first, second
+        self.first = first
+        self.second = second
 
     def transform(self, inp):
         return inp
@@ -59,7 +61,8 @@ class Pair(Operator):
 
 def test_the_second_argument_is_looked_at_as_the_first_is():
     model, _ = scripted()
-    inner, other = Holds(1), Holds(2)
+    inner = Holds(1)
+    other = Holds(2)
     assert Pair(7, model).doing(TURNS) == Pair(model).doing(TURNS) == "running Pair"
     assert Pair(7, "x").doing(TURNS) == ""
     assert Pair(7, [inner]).subpipelines() == [inner]
@@ -134,7 +137,8 @@ def test_parts_in_a_dict_are_found_and_its_order_does_not_matter():
         def transform(self, inp):
             return inp
 
-    first, second = Versioned("1"), Versioned("2")
+    first = Versioned("1")
+    second = Versioned("2")
     chooses = Chooses({"a": first, "b": second})
     assert list(parts_of(chooses)) == [first, second]
     swapped = Chooses({"b": second, "a": first})

@@ -28,7 +28,8 @@ class Model:
     backend = SimpleNamespace(identity={"model": "m", "params": {}})
 
     def __init__(self, known=None, waiting=(), price=(1.0, 100.0)):
-        self.known, self.waiting = known or {}, waiting
+        self.known = known or {}
+        self.waiting = waiting
         self.budget = SimpleNamespace(price=self.price)
         self.prices = price
 
@@ -52,7 +53,9 @@ class Stage:
     open_ended = False
 
     def __init__(self, llm, read=lambda text: text, times=1):
-        self.llm, self._read, self.times = llm, read, times
+        self.llm = llm
+        self._read = read
+        self.times = times
 
     def requests(self, frame):
         requests = []

@@ -31,7 +31,8 @@ def test_an_index_has_its_own_path_or_the_name_of_its_class():
 
 class Few(SearchIndex):
     def __init__(self, gives, size=3):
-        self.gives, self.number = gives, size
+        self.gives = gives
+        self.number = size
 
     def fingerprint(self):
         return "f"

@@ -6,11 +6,9 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from command_results import WHY, Stop, run_file, words_of
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.conversations.datasets import find_qrels, read_turns
 from pyterrier_ikat.conversations.qrels import read_qrels
 from pyterrier_ikat.errors import DataError, UsageError
@@ -175,6 +173,22 @@ def test_qrels_are_a_frame_a_variant_or_a_file(made, monkeypatch):
     assert len(find_qrels("./ptkb", sample)) == 1
 
 
+def test_packed_qrels_are_read_like_plain_ones(call, tmp_path):
+    text = "1_1 0 d1 2\n1_1 0 d2 0\n"
+    (tmp_path / "q.txt").write_text(text)
+    (tmp_path / "q.gz").write_bytes(gzip.compress(text.encode()))
+    pd.testing.assert_frame_equal(read_qrels(tmp_path / "q.gz"), read_qrels(tmp_path / "q.txt"))
+    (tmp_path / "run.trec").write_text("1_1 Q0 d1 1 2.5 one\n")
+    words = ("evaluate", tmp_path / "run.trec", "--measures", "nDCG@3", "--format", "csv")
+    plain = call(*words, "--qrels", tmp_path / "q.txt")
+    packed = call(*words, "--qrels", tmp_path / "q.gz")
+    assert plain.exit_code == 0, plain.output
+    assert packed.output == plain.output
+    (tmp_path / "q.gz").write_bytes(gzip.compress(text.encode() * 99)[:-9])
+    with pytest.raises(ikat.DataError, match="not a readable text file"):
+        read_qrels(tmp_path / "q.gz")
+
+
 def test_turns_and_qrels_decide_what_scores_are_means_of(call, made, sample_index, tmp_path):
     runs = (made.runs / "raw", made.runs / "rtg")
 
@@ -298,28 +312,3 @@ def test_turns_that_not_all_folders_were_asked_are_judged(call, run, made, tmp_p
     told = words_of(call("evaluate", tmp_path / "runs" / "raw", made.runs / "rtg"))
     assert "Mean over 1 judged turn, those that all runs were asked, of 24." in told
     assert told.endswith("The runs were asked different judged turns: raw 1, rtg 24.")
-
-
-def test_packed_qrels_are_read_like_plain_ones(tmp_path):
-    text = "1_1 0 d1 2\n1_1 0 d2 0\n"
-    (tmp_path / "q.txt").write_text(text)
-    (tmp_path / "q.gz").write_bytes(gzip.compress(text.encode()))
-    pd.testing.assert_frame_equal(read_qrels(tmp_path / "q.gz"), read_qrels(tmp_path / "q.txt"))
-    (tmp_path / "run.trec").write_text("1_1 Q0 d1 1 2.5 one\n")
-    command = [
-        "evaluate",
-        str(tmp_path / "run.trec"),
-        "--measures",
-        "nDCG@3",
-        "--format",
-        "csv",
-        "--qrels",
-    ]
-    plain, packed = (
-        CliRunner().invoke(main, [*command, str(tmp_path / name)]) for name in ("q.txt", "q.gz")
-    )
-    assert plain.exit_code == 0, plain.output
-    assert packed.output == plain.output
-    (tmp_path / "q.gz").write_bytes(gzip.compress(text.encode() * 99)[:-9])
-    with pytest.raises(ikat.DataError, match="not a readable text file"):
-        read_qrels(tmp_path / "q.gz")

@@ -211,7 +211,8 @@ def test_costs_are_a_table_in_its_form(call, monkeypatch, tmp_path, of, form):
     monkeypatch.setattr("pyterrier_ikat.show.ledger", ledger)
     (tmp_path / "b.partial").mkdir()
     (tmp_path / "b.partial" / "000000.turns.jsonl").touch()
-    a, unfinished = str(tmp_path / "a"), tmp_path / "b.partial"
+    a = str(tmp_path / "a")
+    unfinished = tmp_path / "b.partial"
     done = call("evaluate", a, unfinished, "--cost", "--of", of, "--format", form)
     assert done.exit_code == 0, done.output
     assert (done.stdout, asked) == (table.written(form), [[a]])

@@ -88,7 +88,8 @@ def test_only_holes_of_the_given_turns_are_filled(call, made, recorded, tmp_path
 
 
 def test_holes_are_filled_with_texts_and_the_new_labels_compared(call, made, monkeypatch, tmp_path):
-    asked, compared = [], []
+    asked = []
+    compared = []
     judged = read_qrels(made.path / "two.txt")
 
     class Filled(SimpleNamespace):

@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
-from click.testing import CliRunner
 from command_results import Called
 from packed_page import packed_turns
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.evaluation import TRACK_2023
 from pyterrier_ikat.runs import RunFolder, strictly_decreasing, write_run
 from pyterrier_ikat.submit import read_submission, validate, write_submission
@@ -180,12 +178,25 @@ def test_validate_of_another_year(call, handed_in, runs, tmp_path, ikat_data):
     assert "this is a submission of 2023, not of 2025: give --dataset ikat:2023" in checked.stdout
 
 
+@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
+def test_an_own_collection_is_reported_but_not_submitted(call, tmp_path):
+    (tmp_path / "topics.jsonl").write_text(
+        '{"qid": "a_1", "messages": [{"role": "user", "content": "Tea?"}]}'
+    )
+    (tmp_path / "file").write_text("{}")
+    result = call("submit", "--check", tmp_path / "file", "--dataset", tmp_path)
+    assert result.exit_code == 2
+    assert "is of no year of the track" in result.output
+    assert "--run-type autojudge, which writes reports on any dataset" in result.output
+
+
 # Real turns
 
 
 @pytest.mark.filterwarnings("default:.*not judged, counted as wrong")
 def test_a_2025_submission_with_new_statements_passes_commands(call, tmp_path, ikat_data):
-    out, turns = tmp_path / "new.jsonl", ikat.dataset("ikat:2025").get_topics()
+    out = tmp_path / "new.jsonl"
+    turns = ikat.dataset("ikat:2025").get_topics()
     metadata = {"team_id": "t", "run_id": "r", "run_type": "automatic"}
     with out.open("w") as file:
         for qid, ptkb in zip(turns["qid"], turns["qptkb"], strict=True):
@@ -314,17 +325,3 @@ def test_a_years_topics_run_on_ones_own_passages_are_submitted(call, refused, ik
     written = call(*words, "--run-id", "mine", "--run-type", "automatic", "--out", out)
     assert written.exit_code == 0, written.output
     assert "0 errors" in call("submit", "--check", out, "--dataset", "ikat:2024").output
-
-
-@pytest.mark.filterwarnings("ignore::pyterrier_ikat.conversations.topics.CollectionWarning")
-def test_an_own_collection_is_reported_but_not_submitted(tmp_path):
-    (tmp_path / "topics.jsonl").write_text(
-        '{"qid": "a_1", "messages": [{"role": "user", "content": "Tea?"}]}'
-    )
-    (tmp_path / "file").write_text("{}")
-    result = CliRunner().invoke(
-        main, ["submit", "--check", str(tmp_path / "file"), "--dataset", str(tmp_path)]
-    )
-    assert result.exit_code == 2
-    assert "is of no year of the track" in result.output
-    assert "--run-type autojudge, which writes reports on any dataset" in result.output

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 
 import pyterrier_ikat as ikat
 from pyterrier_ikat.cli import main
-from pyterrier_ikat.cli import main as group
 from pyterrier_ikat.cli.main import (
     RUNS,
     RUNS_SO_FAR,
@@ -64,7 +63,7 @@ def test_there_are_fourteen_commands_with_a_hundred_options(call):
 def test_help_lists_whole_sentences_by_section(call):
     shown = call("--help").output
     text = " ".join(shown.split())
-    for name, command in group.commands.items():
+    for name, command in main.commands.items():
         assert command.get_short_help_str(limit=300) in text, name
     sections = [line[:-1] for line in shown.splitlines() if line[:1].isupper() and line[-1:] == ":"]
     assert sections == [
@@ -81,6 +80,13 @@ def test_help_lists_whole_sentences_by_section(call):
     methods = call("methods", "--help").output
     assert "Examples:\n  ikat methods\n  ikat methods gtr\n" in methods
     assert main.name == "main"
+
+
+def test_the_package_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "pyterrier_ikat", "--version"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout.split()[-1]) == (0, ikat.__version__)
 
 
 # RUNs
@@ -462,10 +468,3 @@ def test_each_run_that_asked_its_judge_is_told(monkeypatch, capsys):
     monkeypatch.setattr("pyterrier_ikat.show.ledgers.circular", lambda *args: ["one", "two"])
     module.tell_circular(["m"], ["a", "b"], err=False)
     assert (asked, capsys.readouterr().out) == ([["a", "b"]], "one\ntwo\n")
-
-
-def test_the_package_is_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "pyterrier_ikat", "--version"], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout.split()[-1]) == (0, ikat.__version__)

@@ -7,11 +7,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pyterrier as pt
 import pytest
-from click.testing import CliRunner
 from command_results import BOTH, ONE, csv_of, succeeded, words_of
 
 import pyterrier_ikat as ikat
-from pyterrier_ikat.cli import main
 from pyterrier_ikat.cli.run import DEMO_SYSTEMS
 from pyterrier_ikat.methods import METHODS
 from pyterrier_ikat.runs import RunFolder
@@ -67,6 +65,16 @@ def test_a_path_is_a_source_before_a_dataset(call, kinds, tmp_path, monkeypatch)
     assert call("index", "sample", "p").exit_code == 0
     [_, (passages,)] = kinds["PassageIndex"].calls
     assert type(passages).__name__ == "PassageFiles"
+
+
+@pytest.mark.parametrize("inside", ["", "deeper/index"])
+def test_an_index_at_a_files_path_is_refused_and_the_file_stays(call, tmp_path, inside):
+    (tmp_path / "file").write_text("mine")
+    path = tmp_path / "file" / inside
+    result = call("index", "ikat:sample", path)
+    assert result.exit_code == 2
+    assert f"{tmp_path / 'file'} is a file, and an index is a folder" in result.output
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 # Runs on an index
@@ -180,7 +188,8 @@ def test_the_mini_collection_end_to_end(ikat_data, call, tmp_path):
 
 def test_the_demo_names_the_best_system_and_its_report(call, monkeypatch, tmp_path):
     table = pd.DataFrame({"name": ["raw", "gtr", "qr"], "nDCG@5": [0.25, 0.75, 0.5]})
-    given, made = [], []
+    given = []
+    made = []
 
     def runs(names, dataset, **options):
         given.append((names, dataset.name, options))
@@ -244,13 +253,3 @@ def test_the_demo_leaves_folders_to_evaluate_and_report(two_turns, call, tmp_pat
             f"ikat: warning: {demo / 'report.html'}",
             f"ikat: warning: {demo / 'sample.index'}",
         ]
-
-
-@pytest.mark.parametrize("inside", ["", "deeper/index"])
-def test_an_index_at_a_files_path_is_refused_and_the_file_stays(tmp_path, inside):
-    (tmp_path / "file").write_text("mine")
-    path = tmp_path / "file" / inside
-    result = CliRunner().invoke(main, ["index", "ikat:sample", str(path)])
-    assert result.exit_code == 2
-    assert f"{tmp_path / 'file'} is a file, and an index is a folder" in result.output
-    assert (tmp_path / "file").read_text() == "mine"
