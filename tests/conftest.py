@@ -66,9 +66,8 @@ def home(request, homes, monkeypatch):
     folder = Path(tempfile.mkdtemp(dir=homes)) / "ikat"
     monkeypatch.setenv("IKAT_HOME", str(folder))
     monkeypatch.delenv("IKAT_DATA", raising=False)
-    monkeypatch.setattr(
-        "pyterrier_ikat.store.cache._opened", {}
-    )  # no test gets what another one searched or scored
+    # No test gets what another one searched or scored.
+    monkeypatch.setattr("pyterrier_ikat.store.cache._opened", {})
     if request.node.get_closest_marker("real_data"):
         request.getfixturevalue("ikat_data")
     return folder

@@ -398,7 +398,7 @@ class Wants(Operator):
         return inp
 
 
-def test_a_stage_that_takes_neither_turns_nor_passages_is_unknown():
+def test_a_stage_without_turns_or_passages_is_unknown():
     plan, frame = followed(Wants())
     assert [row["model"] for row in plan.rows] == ["unknown"]
     assert frame.equals(TURNS)

@@ -246,7 +246,7 @@ def test_a_learned_statement_is_wrong_and_named_by_its_words():
         evaluate_ptkb({"x": turns.drop(columns="qlearned")}, qrels)
 
 
-def test_a_system_that_chose_nothing_for_its_only_judged_turn_has_0():
+def test_no_choice_for_the_only_judged_turn_scores_0():
     found = evaluate_ptkb({"x": pd.concat([chosen(x1_1=[]), ONE.assign(qid="7_1")])}, QRELS)
     assert found["SetR(rel=1)"].tolist() == [0.0]
 
@@ -376,7 +376,7 @@ def test_a_new_statement_beside_those_of_other_turns_is_told():
         assert ptkb_per_turn(ours, PTKB)["SetP(rel=1)"].tolist() == [0.5, 0.0, 1.0]
 
 
-def test_each_new_statement_of_a_turn_counts_and_the_first_is_shown():
+def test_all_new_statements_count_and_the_first_is_shown():
     ours = choosing(
         a_1=[("1", 3.0), ("I ski.", 2.0), ("I run.", 1.0)], a_3=[("3", 2.0), ("I ski.", 1.0)]
     )

@@ -373,7 +373,7 @@ def test_a_users_function_that_fails_is_named(tmp_path):
         per_turn(run(**{"1_1": "a"}), TWO_TURNS, [f"{tmp_path / 'mine.py'}:broken"])
 
 
-def test_a_measure_of_a_file_is_called_by_the_name_that_was_given(tmp_path):
+def test_a_measure_of_a_file_has_the_name_that_was_given(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("def found(qrels, run):\n    return 1.0\n\n\nalias = found\n")
     [measure] = as_measures(f"{path}:alias")

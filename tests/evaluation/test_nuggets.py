@@ -126,7 +126,7 @@ def test_labels_are_asked_ten_at_a_time_and_only_for_responses():
 
 
 @pytest.mark.parametrize("text", ["", " \n", None])
-def test_a_response_that_says_nothing_states_no_nugget_without_a_call(text):
+def test_a_blank_response_states_no_nugget_without_a_call(text):
     llm, model = scripted()
     assigned = assign_nuggets(said(text), facts(("a", "vital")), llm)
     assert assigned["label"].tolist() == ["not_support"]

@@ -183,7 +183,7 @@ def test_a_message_without_a_text_is_sent_as_well():
     assert OpenAIBackend("m", base_url=HERE).body(request)["messages"] == messages
 
 
-def test_parameters_and_fields_stay_when_the_callers_dicts_change():
+def test_parameters_stay_when_the_dicts_of_a_caller_change():
     params, body = {"seed": 1}, {"extra": 1}
     backend = OpenAIBackend("m", base_url=HERE, params=params, body=body)
     params["seed"] = body["extra"] = 2

@@ -263,7 +263,7 @@ def test_a_damaged_description_is_not_built_upon(path, content):
         ikat.PassageIndex(path).index(CORPUS)
 
 
-def test_an_index_that_lost_a_file_since_it_was_opened_is_not_whole(path):
+def test_an_opened_index_that_lost_a_file_is_not_whole(path):
     index = ikat.PassageIndex(path)
     index.opened()
     (Path(path) / "bm25-2" / "docs.npy").unlink()

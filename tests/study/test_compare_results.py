@@ -175,7 +175,7 @@ def test_a_system_that_found_no_judged_turn_is_not_tested(tmp_path):
     assert rows.loc["z", tested].isna().all()
 
 
-def test_a_repeated_system_that_found_no_judged_turn_is_not_tested(tmp_path):
+def test_a_repeated_system_without_judged_turns_is_not_tested(tmp_path):
     first, _ = scripted(*["tea"] * 6)
     second, _ = scripted(*["tea"] * 6)
     systems = {

@@ -284,7 +284,7 @@ def test_what_has_no_key_counts_in_its_own_batch(tmp_path):
     assert pd.read_csv(tmp_path / "x" / "ledger.csv")["fallbacks"].tolist() == [1]
 
 
-def test_models_of_one_name_that_cannot_be_identified_are_named_once(tmp_path):
+def test_unidentified_models_of_one_name_are_named_once(tmp_path):
     models = [llm(Scripted("tea", "milk", "ale")) for _ in range(2)]
     system = {"x": ikat.Rewrite(models[0]) >> ikat.Answer(models[1]) >> Finds()}
     run(system, tmp_path)

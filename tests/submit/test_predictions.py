@@ -160,7 +160,7 @@ def broken(**changes):
     return {name: value for name, value in line.items() if value is not None}
 
 
-def test_a_turn_that_is_there_in_both_forms_of_its_id_is_there_twice(tmp_path):
+def test_a_turn_in_both_forms_of_its_id_is_there_twice(tmp_path):
     lines = [json.dumps(broken(task_id=qid)) for qid in ("a::1", "a<::>1")]
     (tmp_path / "p.jsonl").write_text("\n".join(lines))
     with pytest.raises(DataError, match="a turn is there more than once: keep one of them"):
