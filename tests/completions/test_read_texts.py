@@ -237,6 +237,7 @@ def test_a_fence_changes_nothing_in_a_rewrite_and_an_answer(text, read):
         ("a?", "a?"),
         ("Reason: r", ""),
         ("Rewrite:\nReason: x", ""),
+        ("Let me think.\nReason: r", ""),
         ('Reason: r\nRewrite: "a?"', "a?"),
         ("Reason: r\nRewrite:", ""),
     ],

@@ -55,6 +55,15 @@ def test_added_replaced_kept_and_wrong_count_over_all_turns():
     }
 
 
+def test_each_system_has_its_own_numbers():
+    learned = {"oslo": system([one("I live in Oslo now.", "1")]), "nothing": system([])}
+    rows = evaluate_learned(learned, LABELS.head(1)).set_index("name")
+    assert rows[["added", "replaced", "kept", "learned"]].values.tolist() == [
+        [1, 1, 1, 1],
+        [0, 0, 1, 0],
+    ]
+
+
 def test_nothing_learned_keeps_everything_and_adds_nothing():
     for found in (system([], [], []), system([]), system(None, float("nan"))):
         got = row(found)

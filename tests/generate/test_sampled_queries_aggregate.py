@@ -41,6 +41,11 @@ def test_the_texts_of_all_samples_or_of_one_are_joined():
     assert G.Aggregate()(frame)["query_0"].item() == "it?"
 
 
+def test_samples_are_compared_by_their_first_texts():
+    frame = drawn(("sage", "x"), ("mint tea", "x y"), ("mint leaf tea", "z"))
+    assert G.Aggregate("consistent")(frame)["query"].item() == "mint tea x y"
+
+
 class Vectors(pt.Transformer):
     """An encoder: each text has the vector of a table."""
 

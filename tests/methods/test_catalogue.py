@@ -199,6 +199,13 @@ def test_rows_of_others_stand_where_the_paper_has_them():
     assert (table.systems, table.only_published) == (["ad"], ["theirs", "more"])
 
 
+@pytest.mark.parametrize("table", PUBLISHED)
+def test_a_method_has_the_published_scores_of_its_row(table):
+    for name, measure, score in PUBLISHED[table]:
+        if name in TABLES[table].systems:
+            assert published_scores(find(name))[table][measure] == score
+
+
 def test_the_catalogue_has_a_row_for_each_method():
     table = methods.catalogue([find("aqd"), find("rtg_manual"), find("ad:depth=7")])
     rows = table.set_index("name")

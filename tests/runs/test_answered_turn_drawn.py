@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from rich.text import Text
 
 from pyterrier_ikat.completions.citations import CitedSentence
 from pyterrier_ikat.live.chat import Why
@@ -126,6 +127,11 @@ def test_a_drawing_is_as_wide_as_the_terminal():
         " ".join(["word"] * 10),
     ]
     assert " ".join(["word"] * 20) in as_html(turn_drawn(turn))
+
+
+def test_a_drawing_for_a_notebook_has_its_styles_in_it():
+    drawn = as_html(Text("Sources", style="bold"))
+    assert '<span style="font-weight: bold">Sources</span>' in drawn
 
 
 def test_a_drawing_for_a_notebook_prints_nothing(capsys):

@@ -190,15 +190,26 @@ def test_retriever_of_an_unknowable_index_is_named_on_reuse(held, tmp_path):
 
 
 class Notes(pt.Transformer):
-    """A re-ranker of a user's own that writes notes while it works."""
+    """A re-ranker of a user's own that writes notes while it works.
 
-    def __init__(self, path):
+    Args:
+        path: the file of the notes.
+        begins_at: the turn with which it begins to write.
+        fails_at: a turn that it can't re-rank.
+    """
+
+    def __init__(self, path, begins_at="", fails_at=None):
         super().__init__()
         self.path = str(path)
+        self.begins_at = begins_at
+        self.fails_at = fails_at
 
     def transform(self, inp):
-        with Path(self.path).open("a") as file:
-            file.write(f"{len(inp)}\n")
+        if self.fails_at in inp["qid"].tolist():
+            raise ValueError("no notes")
+        if (inp["qid"] >= self.begins_at).any():
+            with Path(self.path).open("a") as file:
+                file.write(f"{len(inp)}\n")
         return inp
 
     def __repr__(self):
@@ -215,6 +226,34 @@ def test_stage_that_writes_its_file_runs_and_is_named_on_reuse(tmp_path):
     write(tmp_path / "lists", "c")
     with pytest.raises(ikat.UsageError, match="different parts"):
         run(tmp_path / "runs", stage)
+
+
+def test_a_stopped_run_whose_stage_wrote_its_file_goes_on(tmp_path):
+    write(tmp_path / "lists", "a")
+    (tmp_path / "notes.txt").touch()
+    found = retriever(tmp_path / "lists", "an artifact")
+    with pytest.raises(ValueError, match="no notes"):
+        run(
+            tmp_path / "runs",
+            found >> Notes(tmp_path / "notes.txt", fails_at="1_2"),
+            turns_at_once=1,
+        )
+    notes = found >> Notes(tmp_path / "notes.txt")
+    with pytest.warns(AlikeWarning, match=r"notes\.txt, written to during the run"):
+        results = ikat.run({"mine": notes}, topics=TOPICS, qrels=QRELS, out=tmp_path / "runs")
+    assert results.table["name"].tolist() == ["mine"]
+
+
+def test_a_stage_may_write_its_file_later_than_another_one(tmp_path):
+    write(tmp_path / "lists", "a")
+    found = retriever(tmp_path / "lists", "an artifact")
+    for name in ("early.txt", "late.txt"):
+        (tmp_path / name).touch()
+    early = Notes(tmp_path / "early.txt")
+    late = Notes(tmp_path / "late.txt", begins_at="1_2")
+    results = run(tmp_path / "runs", found >> early >> late, turns_at_once=1)
+    assert results.table.iloc[0, 1] == 1.0
+    assert (tmp_path / "late.txt").read_text() == "1\n1\n"
 
 
 class Lexicon(Operator):
