@@ -98,6 +98,7 @@ _NOT_WANTED = re.compile(
 _CONCLUSIONS = (
     "answer|final|result|output|choice|selection|selected|conclusion|so|thus|hence|therefore"
 )
+"""Words of our own choosing that introduce a conclusion; others are read as running text."""
 _CONCLUDES = rf"\b(?:[^\W\d_]+ ){{0,3}}(?:{_CONCLUSIONS})s?(?: (?:{_NOUNS}|list|choice)s?)?"
 _NEXT_CHOICE = re.compile(
     rf"[\s*#_•–-]*(?:\d{{1,3}}[.)]\s+)?[*_]*"
